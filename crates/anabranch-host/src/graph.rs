@@ -17,5 +17,5 @@ pub(crate) use edges::{FROM_LAUNCH_COMPLETION, FROM_TRIGGER, FROM_TRIGGER_AT_BLO
 pub(crate) use memory::LaunchMemory;
 pub(crate) use node::{Action, ConditionalAction, Node, NodeState};
 pub(crate) use recapture::Recapture;
-pub(crate) use replace::{attributes_stay, replaceable};
+pub(crate) use replace::{attributes_stay, replaceable, replaceable_alone};
 pub(crate) use state::{Contents, GraphState, Instance, Place};

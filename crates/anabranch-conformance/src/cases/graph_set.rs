@@ -2,12 +2,15 @@
 
 use super::graph_tools::{chain, digit, graph_of, launch, note, one, run, single_row, word};
 use super::order_tools::Log;
-use crate::case::{Case, Verdict, equal, holds, refused};
+use crate::case::{Case, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::kernels;
-use anabranch::hal::Copy3d;
-use anabranch::{ConditionalKind, ContextFlags, FillNode, FillPattern, Graph, Node, NodeParameters, NodeWork, Status};
+use anabranch::hal::{Copy3d, CopyPlace};
+use anabranch::{
+    Buffer, Capabilities, ConditionalKind, ContextFlags, FillNode, FillPattern, Graph, Node, NodeParameters, NodeWork,
+    Status,
+};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.executable_node_counts_from_the_next_launch", "G3", counts_from_the_next_launch),
@@ -17,8 +20,13 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.executable_node_of_another_graph", "G8", another_graph),
     Case::new("graph.executable_node_of_another_kind", "G3", another_kind),
     Case::new("graph.executable_copy_changed", "G3", copy_changed),
+    Case::new("graph.executable_copy_of_other_memory", "G3", copy_of_other_memory)
+        .needs(&[Need::Capability(Capabilities::MANAGED_MEMORY), Need::Capability(Capabilities::MEMORY_POOLS)]),
+    Case::new("graph.executable_copy_of_rows", "G3", copy_of_rows),
     Case::new("graph.executable_fill_changed", "G3", fill_changed),
     Case::new("graph.executable_child_of_another_shape", "G3", child_of_another_shape),
+    Case::new("graph.executable_child_that_can_be_none", "G3", child_that_can_be_none)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.executable_node_retains_new_buffers", "G5", retains_new_buffers),
     Case::new("graph.enabled_at_first", "G4", enabled_at_first),
     Case::new("graph.disabled_kernel", "G4", disabled_kernel),
@@ -147,8 +155,8 @@ fn copy_changed(environment: &Environment) -> Verdict {
         extent: [8, 2, 1],
     };
     let rows = Copy3d {
-        source: anabranch::hal::CopyPlace { height: 2, ..rows.source },
-        destination: anabranch::hal::CopyPlace { height: 2, ..rows.destination },
+        source: CopyPlace { height: 2, ..rows.source },
+        destination: CopyPlace { height: 2, ..rows.destination },
         ..rows
     };
     // SAFETY: the driver or the library refuses the call.
@@ -156,6 +164,52 @@ fn copy_changed(environment: &Environment) -> Verdict {
     refused("several rows", executable.set_node(node, rows), invalid)?;
     launch(&executable, &stream)?;
     equal("the first buffer afterwards", stream.download(&first)?, vec![3, 4, 0, 0])
+}
+
+fn copy_of_other_memory(environment: &Environment) -> Verdict {
+    let (stream, context) = (environment.stream()?, environment.context());
+    let (plain, managed) = (context.allocate_zeroed::<u32>(&stream, 4)?, context.allocate_managed::<u32>(4)?);
+    let (pooled, pooled_too) = (stream.upload(&[1u32, 2, 3, 4])?, stream.upload(&[5u32, 6, 7, 8])?);
+    let mut to_plain = context.allocate_zeroed::<u32>(&stream, 4)?;
+    let mut to_pooled = stream.allocate_zeroed::<u32>(4)?;
+    stream.synchronize()?;
+    let (mut graph, invalid) = (context.create_graph()?, Status::INVALID_VALUE);
+    let node = graph.add((), NodeWork::copy(&mut to_plain, &plain)?)?;
+    let executable = graph.instantiate()?;
+    refused("from a pool", executable.set_node(node, NodeWork::copy(&mut to_plain, &pooled)?), invalid)?;
+    refused("to a pool", executable.set_node(node, NodeWork::copy(&mut to_pooled, &plain)?), invalid)?;
+    executable.set_node(node, NodeWork::copy(&mut to_plain, &managed)?)?;
+    let other = graph_of(environment, NodeWork::copy(&mut to_plain, &pooled)?)?;
+    let update = executable.update(&other).map_err(|refused| refused.error().status());
+    equal("an update", update, Err(Status::GRAPH_EXEC_UPDATE_FAILURE))?;
+    let mut graph = context.create_graph()?;
+    let node = graph.add((), NodeWork::copy(&mut to_pooled, &pooled)?)?;
+    let executable = graph.instantiate()?;
+    refused("from no pool", executable.set_node(node, NodeWork::copy(&mut to_pooled, &plain)?), invalid)?;
+    refused("from managed memory", executable.set_node(node, NodeWork::copy(&mut to_pooled, &managed)?), invalid)?;
+    executable.set_node(node, NodeWork::copy(&mut to_pooled, &pooled_too)?)?;
+    launch(&executable, &stream)?;
+    equal("what was copied", stream.download(&to_pooled)?, vec![5, 6, 7, 8])
+}
+
+fn copy_of_rows(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    let (source, other) = (stream.upload(&[1u32, 2, 3, 4])?, stream.upload(&[5u32, 6, 7, 8])?);
+    let target = stream.allocate_zeroed::<u32>(4)?;
+    stream.synchronize()?;
+    let copy = |from: &Buffer<u32>, rows| {
+        let place = |address| CopyPlace { height: 2, ..single_row(address, 8) };
+        let (source, destination) = (place(from.device_pointer()), place(target.device_pointer()));
+        // SAFETY: the buffers outlive the launches.
+        unsafe { NodeWork::from_parameters(NodeParameters::Copy(Copy3d { source, destination, extent: [8, rows, 1] })) }
+    };
+    let (mut graph, invalid) = (environment.context().create_graph()?, Status::INVALID_VALUE);
+    let node = graph.add((), copy(&source, 2))?;
+    let executable = graph.instantiate()?;
+    refused("from another buffer", executable.set_node(node, copy(&other, 2)), invalid)?;
+    refused("one row", executable.set_node(node, copy(&source, 1)), invalid)?;
+    launch(&executable, &stream)?;
+    equal("what was copied", stream.download(&target)?, vec![1, 2, 3, 4])
 }
 
 fn fill_changed(environment: &Environment) -> Verdict {
@@ -192,6 +246,20 @@ fn child_of_another_shape(environment: &Environment) -> Verdict {
     refused("a child without nodes", refusal, Status::GRAPH_EXEC_UPDATE_FAILURE)?;
     launch(&executable, &stream)?;
     equal("what ran", log.numbers(), vec![1])
+}
+
+fn child_that_can_be_none(environment: &Environment) -> Verdict {
+    let (stream, mut word) = word(environment)?;
+    let (mut graph, mut child) = (environment.context().create_graph()?, environment.context().create_graph()?);
+    let node = graph.add((), digit(environment, &mut word, 1)?)?;
+    let executable = graph.instantiate()?;
+    refused("a kernel", executable.set_node(node, NodeWork::child(&child)), Status::INVALID_VALUE)?;
+    // SAFETY: nothing uses the memory.
+    let (_allocation, _memory) = unsafe { child.add_allocation::<u32>((), 1) }?;
+    let refusal = executable.set_node(node, NodeWork::child(&child));
+    refused("a child that allocates", refusal, Status::GRAPH_EXEC_UPDATE_FAILURE)?;
+    launch(&executable, &stream)?;
+    equal("the number", stream.download(&word)?, vec![1])
 }
 
 fn retains_new_buffers(environment: &Environment) -> Verdict {

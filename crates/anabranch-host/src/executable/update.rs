@@ -3,7 +3,7 @@
 use super::ExecutableState;
 use super::pairing::{Difference, Pairing, merge};
 use super::plan::{Flat, Step};
-use crate::graph::{Action, GraphState, NodeState, Place, attributes_stay, locate, replaceable};
+use crate::graph::{Action, GraphState, NodeState, Place, attributes_stay, locate, replaceable, replaceable_alone};
 use anabranch_hal::{
     Detail, Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, Live, NodeParameters, Result,
     Status,
@@ -93,6 +93,13 @@ impl ExecutableState {
         let (index, id) = self.index(node)?;
         let before = Arc::clone(&self.launches.lock().plan);
         let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
+        if let NodeParameters::Child(child) = &parameters {
+            // SAFETY: the caller promises that the graph in the parameters exists.
+            if GraphState::of(unsafe { Live::new(*child) })?.lock().marks.own_something() {
+                let what = "the graph can be no child, because it allocates memory or has conditional nodes";
+                return Err(Failure::argument(Status::GRAPH_EXEC_UPDATE_FAILURE, what));
+            }
+        }
         if old.action.kind() != parameters.kind() {
             return Err(Failure::argument(Status::INVALID_VALUE, "the parameters are those of another kind of node"));
         }
@@ -104,6 +111,10 @@ impl ExecutableState {
         let action = Arc::new(unsafe { graph.make_plain(parameters) }?);
         replaceable(&graph.memory.table, &old.action, &action)
             .map_err(|result| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
+        if !replaceable_alone(&old.action, &action) {
+            let what = "copies of several rows or slices can be replaced only by an update from a graph";
+            return Err(Failure::argument(Status::INVALID_VALUE, what));
+        }
         let mut step = Step::new(action, before.conditionals.as_ref());
         step.enabled = old.enabled;
         // Given up before the change, so that a plan that no launch uses is changed in place. What the step held is kept

@@ -2,7 +2,7 @@
 
 use super::node::Action;
 use crate::memory::AllocationTable;
-use anabranch_hal::{Copy3d, FillNode, GraphUpdateResult, KernelAttributes, KernelNode, ValueOperation};
+use anabranch_hal::{Copy3d, CopyPlace, FillNode, GraphUpdateResult, KernelAttributes, KernelNode, ValueOperation};
 use std::sync::Arc;
 
 /// Whether what a node does can be replaced by something of the same kind.
@@ -31,9 +31,11 @@ pub(crate) fn replaceable(
         }
         (Action::Copy(old), Action::Copy(new)) => {
             let (old, new) = (&old.parameters, &new.parameters);
-            let places = |copy: &Copy3d| (copy.source.host, copy.destination.host);
-            let is_row = |copy: &Copy3d| copy.extent[1] == 1 && copy.extent[2] == 1;
-            places(old) == places(new) && (is_row(old) && is_row(new) || old.extent == new.extent)
+            let stays = |old: &CopyPlace, new: &CopyPlace| {
+                old.host == new.host && (old.host || table.have_one_owner(old.address, new.address))
+            };
+            let stay = stays(&old.source, &new.source) && stays(&old.destination, &new.destination);
+            stay && (is_row(old) && is_row(new) || old.extent == new.extent)
         }
         (Action::Fill(old), Action::Fill(new)) => {
             let extents = |fill: &FillNode| (fill.width, fill.height, fill.pattern.width(), fill.pitch);
@@ -54,6 +56,19 @@ pub(crate) fn replaceable(
         _ => true,
     };
     if same { Ok(()) } else { Err(GraphUpdateResult::PARAMETERS_CHANGED) }
+}
+
+/// Whether what a node of an executable graph does can be replaced without an update from a whole graph. A copy of several
+/// rows or slices cannot, nor can one be put in its place, whatever it copies.
+pub(crate) fn replaceable_alone(old: &Action, new: &Action) -> bool {
+    match (old, new) {
+        (Action::Copy(old), Action::Copy(new)) => is_row(&old.parameters) && is_row(&new.parameters),
+        _ => true,
+    }
+}
+
+fn is_row(copy: &Copy3d) -> bool {
+    copy.extent[1] == 1 && copy.extent[2] == 1
 }
 
 /// The memory that copies, fills and value operations use.

@@ -136,6 +136,21 @@ impl AllocationTable {
         self.with_allocation(address, |allocation, _| allocation.owner)?
     }
 
+    /// Whether the memory at two addresses belongs to one context, or to none both, as memory from pools does. Variables and
+    /// memory of graphs count as memory of any.
+    pub(crate) fn have_one_owner(&self, first: u64, second: u64) -> bool {
+        let owner = |address| {
+            self.with_allocation(address, |allocation, _| {
+                let is_of_any = matches!(allocation.kind, MemoryKind::Global | MemoryKind::Graph);
+                (!is_of_any).then_some(allocation.owner)
+            })?
+        };
+        match (owner(first), owner(second)) {
+            (Some(first), Some(second)) => first == second,
+            _ => true,
+        }
+    }
+
     /// The allocation that an address is in.
     pub(crate) fn range_of(&self, address: u64) -> Option<MemoryRange> {
         let device = self.device_of(address).map(DeviceOrdinal);
