@@ -205,6 +205,15 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuMemPoolExportPointer", 11020, "cuMemPoolExportPointer"),
     plain("cuMemPoolImportPointer", 11020, "cuMemPoolImportPointer"),
 
+    // Memory and semaphores of other APIs.
+    plain("cuImportExternalMemory", 10000, "cuImportExternalMemory"),
+    plain("cuExternalMemoryGetMappedBuffer", 10000, "cuExternalMemoryGetMappedBuffer"),
+    plain("cuDestroyExternalMemory", 10000, "cuDestroyExternalMemory"),
+    plain("cuImportExternalSemaphore", 10000, "cuImportExternalSemaphore"),
+    plain("cuDestroyExternalSemaphore", 10000, "cuDestroyExternalSemaphore"),
+    stream("cuSignalExternalSemaphoresAsync", 10000, "cuSignalExternalSemaphoresAsync"),
+    stream("cuWaitExternalSemaphoresAsync", 10000, "cuWaitExternalSemaphoresAsync"),
+
     // Virtual memory.
     plain("cuMemGetAllocationGranularity", 10020, "cuMemGetAllocationGranularity"),
     plain("cuMemAddressReserve", 10020, "cuMemAddressReserve"),
@@ -299,6 +308,12 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuGraphAddEventWaitNode", 11010, "cuGraphAddEventWaitNode"),
     plain("cuGraphEventWaitNodeGetEvent", 11010, "cuGraphEventWaitNodeGetEvent"),
     plain("cuGraphEventWaitNodeSetEvent", 11010, "cuGraphEventWaitNodeSetEvent"),
+    plain("cuGraphAddExternalSemaphoresSignalNode", 11020, "cuGraphAddExternalSemaphoresSignalNode"),
+    plain("cuGraphExternalSemaphoresSignalNodeGetParams", 11020, "cuGraphExternalSemaphoresSignalNodeGetParams"),
+    plain("cuGraphExternalSemaphoresSignalNodeSetParams", 11020, "cuGraphExternalSemaphoresSignalNodeSetParams"),
+    plain("cuGraphAddExternalSemaphoresWaitNode", 11020, "cuGraphAddExternalSemaphoresWaitNode"),
+    plain("cuGraphExternalSemaphoresWaitNodeGetParams", 11020, "cuGraphExternalSemaphoresWaitNodeGetParams"),
+    plain("cuGraphExternalSemaphoresWaitNodeSetParams", 11020, "cuGraphExternalSemaphoresWaitNodeSetParams"),
     plain("cuGraphAddMemAllocNode", 11040, "cuGraphAddMemAllocNode"),
     plain("cuGraphMemAllocNodeGetParams", 11040, "cuGraphMemAllocNodeGetParams"),
     plain("cuGraphAddMemFreeNode", 11040, "cuGraphAddMemFreeNode"),
@@ -320,6 +335,8 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuGraphExecEventRecordNodeSetEvent", 11010, "cuGraphExecEventRecordNodeSetEvent"),
     plain("cuGraphExecEventWaitNodeSetEvent", 11010, "cuGraphExecEventWaitNodeSetEvent"),
     plain("cuGraphExecBatchMemOpNodeSetParams", 11070, "cuGraphExecBatchMemOpNodeSetParams"),
+    plain("cuGraphExecExternalSemaphoresSignalNodeSetParams", 11020, "cuGraphExecExternalSemaphoresSignalNodeSetParams"),
+    plain("cuGraphExecExternalSemaphoresWaitNodeSetParams", 11020, "cuGraphExecExternalSemaphoresWaitNodeSetParams"),
     plain("cuGraphNodeSetEnabled", 11060, "cuGraphNodeSetEnabled"),
     plain("cuGraphNodeGetEnabled", 11060, "cuGraphNodeGetEnabled"),
 
@@ -351,6 +368,8 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUdevice",
     "CUdeviceptr",
     "CUdriverProcAddress_flags",
+    "CUexternalMemoryHandleType",
+    "CUexternalSemaphoreHandleType",
     "CUgraphDependencyType",
     "CUgraphInstantiate_flags",
     "CUgreenCtxCreate_flags",
@@ -380,6 +399,13 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUstream_flags",
     "CUuuid",
     "CUDA_BATCH_MEM_OP_NODE_PARAMS",
+    "CUDA_EXTERNAL_MEMORY_BUFFER_DESC",
+    "CUDA_EXTERNAL_MEMORY_HANDLE_DESC",
+    "CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC",
+    "CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS",
+    "CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS",
+    "CUDA_EXT_SEM_SIGNAL_NODE_PARAMS",
+    "CUDA_EXT_SEM_WAIT_NODE_PARAMS",
     "CUDA_HOST_NODE_PARAMS",
     "CUDA_KERNEL_NODE_PARAMS",
     "CUDA_MEMCPY2D",
@@ -392,6 +418,7 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
 
 /// The constants that the headers define as macros.
 pub(crate) const CUDA_MACROS: &[&str] = &[
+    "CUDA_EXTERNAL_MEMORY_DEDICATED",
     "CUDA_VERSION",
     "CU_GRAPH_COND_ASSIGN_DEFAULT",
     "CU_GRAPH_KERNEL_NODE_PORT_.*",

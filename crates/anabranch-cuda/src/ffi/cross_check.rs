@@ -44,7 +44,10 @@ fn types_have_the_same_layout() {
         CUstreamCaptureStatus_enum, CUdriverProcAddress_flags_enum, CUdriverProcAddressQueryResult_enum, cudaError_enum,
         CUmemAllocationHandleType_enum, CUmemAccess_flags_enum, CUmemLocationType_enum, CUmemAllocationType_enum,
         CUmemPool_attribute_enum, CUmemcpyAttributes, CUmemcpy3DOperand, CUDA_MEMCPY3D_BATCH_OP, CUmemcpyFlags_enum,
-        CUmemcpySrcAccessOrder_enum, CUmemcpy3DOperandType_enum,
+        CUmemcpySrcAccessOrder_enum, CUmemcpy3DOperandType_enum, CUexternalMemory, CUexternalSemaphore,
+        CUexternalMemoryHandleType_enum, CUexternalSemaphoreHandleType_enum, CUDA_EXTERNAL_MEMORY_HANDLE_DESC,
+        CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS,
+        CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUDA_EXT_SEM_SIGNAL_NODE_PARAMS, CUDA_EXT_SEM_WAIT_NODE_PARAMS,
     }
 }
 
@@ -352,6 +355,14 @@ fn values_of_modules_functions_and_launches_agree() {
         CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING,
     }
     same_values! {
+        CUexternalMemoryHandleType_enum:
+        CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+    }
+    same_values! {
+        CUexternalSemaphoreHandleType_enum:
+        CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD, CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD,
+    }
+    same_values! {
         CUlaunchMemSyncDomain_enum:
         CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT, CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE,
     }
@@ -361,6 +372,7 @@ fn values_of_modules_functions_and_launches_agree() {
 fn plain_constants_agree() {
     // The other set is of older headers: numbers that count what there is are left out.
     const { assert!(ours::CUDA_VERSION >= sys::CUDA_VERSION) };
+    assert_eq!(ours::CUDA_EXTERNAL_MEMORY_DEDICATED, sys::CUDA_EXTERNAL_MEMORY_DEDICATED);
     assert_eq!(ours::CU_IPC_HANDLE_SIZE, sys::CU_IPC_HANDLE_SIZE);
     assert_eq!(ours::CU_MEMHOSTALLOC_PORTABLE, sys::CU_MEMHOSTALLOC_PORTABLE);
     assert_eq!(ours::CU_MEMHOSTALLOC_DEVICEMAP, sys::CU_MEMHOSTALLOC_DEVICEMAP);

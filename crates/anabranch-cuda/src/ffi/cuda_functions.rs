@@ -570,6 +570,47 @@ super::symbol_table::symbol_table! {
             shareData: *mut CUmemPoolPtrExportData_v1,
         ) -> CUresult;
 
+        #[entry_point(c"cuImportExternalMemory", exported = c"cuImportExternalMemory", since = 10000)]
+        fn cuImportExternalMemory(
+            extMem_out: *mut CUexternalMemory,
+            memHandleDesc: *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC_v1,
+        ) -> CUresult;
+
+        #[entry_point(c"cuExternalMemoryGetMappedBuffer", exported = c"cuExternalMemoryGetMappedBuffer", since = 10000)]
+        fn cuExternalMemoryGetMappedBuffer(
+            devPtr: *mut CUdeviceptr_v2,
+            extMem: CUexternalMemory,
+            bufferDesc: *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC_v1,
+        ) -> CUresult;
+
+        #[entry_point(c"cuDestroyExternalMemory", exported = c"cuDestroyExternalMemory", since = 10000)]
+        fn cuDestroyExternalMemory(extMem: CUexternalMemory) -> CUresult;
+
+        #[entry_point(c"cuImportExternalSemaphore", exported = c"cuImportExternalSemaphore", since = 10000)]
+        fn cuImportExternalSemaphore(
+            extSem_out: *mut CUexternalSemaphore,
+            semHandleDesc: *const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC_v1,
+        ) -> CUresult;
+
+        #[entry_point(c"cuDestroyExternalSemaphore", exported = c"cuDestroyExternalSemaphore", since = 10000)]
+        fn cuDestroyExternalSemaphore(extSem: CUexternalSemaphore) -> CUresult;
+
+        #[entry_point(c"cuSignalExternalSemaphoresAsync", exported = c"cuSignalExternalSemaphoresAsync", since = 10000)]
+        fn cuSignalExternalSemaphoresAsync(
+            extSemArray: *const CUexternalSemaphore,
+            paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_v1,
+            numExtSems: c_uint,
+            stream: CUstream,
+        ) -> CUresult;
+
+        #[entry_point(c"cuWaitExternalSemaphoresAsync", exported = c"cuWaitExternalSemaphoresAsync", since = 10000)]
+        fn cuWaitExternalSemaphoresAsync(
+            extSemArray: *const CUexternalSemaphore,
+            paramsArray: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_v1,
+            numExtSems: c_uint,
+            stream: CUstream,
+        ) -> CUresult;
+
         #[entry_point(c"cuMemGetAllocationGranularity", exported = c"cuMemGetAllocationGranularity", since = 10020)]
         fn cuMemGetAllocationGranularity(
             granularity: *mut usize,
@@ -1036,6 +1077,72 @@ super::symbol_table::symbol_table! {
         #[entry_point(c"cuGraphEventWaitNodeSetEvent", exported = c"cuGraphEventWaitNodeSetEvent", since = 11010)]
         fn cuGraphEventWaitNodeSetEvent(hNode: CUgraphNode, event: CUevent) -> CUresult;
 
+        #[entry_point(
+            c"cuGraphAddExternalSemaphoresSignalNode",
+            exported = c"cuGraphAddExternalSemaphoresSignalNode",
+            since = 11020
+        )]
+        fn cuGraphAddExternalSemaphoresSignalNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            nodeParams: *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExternalSemaphoresSignalNodeGetParams",
+            exported = c"cuGraphExternalSemaphoresSignalNodeGetParams",
+            since = 11020
+        )]
+        fn cuGraphExternalSemaphoresSignalNodeGetParams(
+            hNode: CUgraphNode,
+            params_out: *mut CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExternalSemaphoresSignalNodeSetParams",
+            exported = c"cuGraphExternalSemaphoresSignalNodeSetParams",
+            since = 11020
+        )]
+        fn cuGraphExternalSemaphoresSignalNodeSetParams(
+            hNode: CUgraphNode,
+            nodeParams: *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphAddExternalSemaphoresWaitNode",
+            exported = c"cuGraphAddExternalSemaphoresWaitNode",
+            since = 11020
+        )]
+        fn cuGraphAddExternalSemaphoresWaitNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExternalSemaphoresWaitNodeGetParams",
+            exported = c"cuGraphExternalSemaphoresWaitNodeGetParams",
+            since = 11020
+        )]
+        fn cuGraphExternalSemaphoresWaitNodeGetParams(
+            hNode: CUgraphNode,
+            params_out: *mut CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExternalSemaphoresWaitNodeSetParams",
+            exported = c"cuGraphExternalSemaphoresWaitNodeSetParams",
+            since = 11020
+        )]
+        fn cuGraphExternalSemaphoresWaitNodeSetParams(
+            hNode: CUgraphNode,
+            nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1,
+        ) -> CUresult;
+
         #[entry_point(c"cuGraphAddMemAllocNode", exported = c"cuGraphAddMemAllocNode", since = 11040)]
         fn cuGraphAddMemAllocNode(
             phGraphNode: *mut CUgraphNode,
@@ -1154,6 +1261,28 @@ super::symbol_table::symbol_table! {
             graphExec: CUgraphExec,
             node: CUgraphNode,
             nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExecExternalSemaphoresSignalNodeSetParams",
+            exported = c"cuGraphExecExternalSemaphoresSignalNodeSetParams",
+            since = 11020
+        )]
+        fn cuGraphExecExternalSemaphoresSignalNodeSetParams(
+            hGraphExec: CUgraphExec,
+            hNode: CUgraphNode,
+            nodeParams: *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExecExternalSemaphoresWaitNodeSetParams",
+            exported = c"cuGraphExecExternalSemaphoresWaitNodeSetParams",
+            since = 11020
+        )]
+        fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
+            hGraphExec: CUgraphExec,
+            hNode: CUgraphNode,
+            nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS_v1,
         ) -> CUresult;
 
         #[entry_point(c"cuGraphNodeSetEnabled", exported = c"cuGraphNodeSetEnabled", since = 11060)]
