@@ -55,6 +55,8 @@ pub enum Need {
     TwoDevices,
     /// The library's kernels that set conditional values. With CUDA, they require `libcudadevrt.a` of the toolkit.
     ConditionalSetting,
+    /// External memory and semaphores that are files, as those of the software device are.
+    ExternalFiles,
 }
 
 /// The verdict of a case: it passed, or what is wrong.

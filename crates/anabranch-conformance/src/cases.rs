@@ -42,6 +42,8 @@ mod event;
 mod event_contexts;
 mod event_elapsed;
 mod event_flags;
+#[cfg(unix)]
+mod external;
 mod fill;
 mod foreign;
 mod graph_change;
@@ -158,6 +160,8 @@ pub fn all() -> Vec<Case> {
         foreign::CASES,
         interprocess::CASES,
         virtual_memory::CASES,
+        #[cfg(unix)]
+        external::CASES,
         green_context::CASES,
         tensor_map::CASES,
         handle::CASES,

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Failed, Need};
 use crate::kernels;
-use anabranch::{Context, Device, Kernel, LaunchConfig, Module, NodeWork, Result, Stream, StreamFlags};
+use anabranch::{BackendKind, Context, Device, Kernel, LaunchConfig, Module, NodeWork, Result, Stream, StreamFlags};
 
 /// A device and the objects that all cases use.
 #[derive(Debug)]
@@ -93,6 +93,9 @@ impl Environment {
             }
             Need::TwoDevices if self.peer.is_none() => Some(format!("{} is the only device", self.device)),
             Need::ConditionalSetting => self.cannot_set_conditionals(),
+            Need::ExternalFiles if !cfg!(unix) || self.device.backend() != BackendKind::Host => {
+                Some(format!("{} takes no files", self.device))
+            }
             _ => None,
         })
     }

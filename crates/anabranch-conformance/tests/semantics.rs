@@ -65,6 +65,7 @@ fn needs(case: &Case) -> String {
             Need::Without(capability) => format!("no {}", words(*capability)),
             Need::TwoDevices => "two devices".to_owned(),
             Need::ConditionalSetting => "conditional values set by kernels".to_owned(),
+            Need::ExternalFiles => "external memory of files".to_owned(),
         })
         .collect();
     if case.loses_context {

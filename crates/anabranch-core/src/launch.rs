@@ -221,7 +221,7 @@ impl OpenStream {
         let launch = shape.as_launch(overlap, arguments.values, arguments.ranges);
         // SAFETY: the caller promises that each argument has the type that the kernel declares, and that the kernel uses only memory
         // among the accesses, or that the caller keeps valid. The module is unloaded behind the launch.
-        let launched = submission.submit_retaining(arguments.accesses, kernel.module(), |call, stream| unsafe {
+        let launched = submission.submit_retaining(arguments.accesses, [kernel.module()], |call, stream| unsafe {
             context.driver().launch(call, stream, kernel.live(), &launch)
         });
         launched.map_err(|error| shape.explain(error, self))

@@ -10,11 +10,11 @@
 //! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
 //! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
 //!   [`green_context`], [`memory_pool`], [`memory`],
-//!   [`interprocess`], [`virtual_memory`], [`retained`].
+//!   [`interprocess`], [`virtual_memory`], [`external_memory`], [`retained`].
 //! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
 //!   [`capture_state`].
 //! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`],
-//!   [`launch`], [`tensor_map`].
+//!   [`launch`], [`tensor_map`], [`external_semaphore`].
 //! * **Graphs**: [`capture`], [`node_work`], [`graph`], [`executable`].
 //! * **Completion**: [`completion`], [`staging`].
 //!
@@ -42,6 +42,10 @@ pub mod event;
 pub mod exclusion;
 pub mod executable;
 pub mod extensions;
+#[cfg(unix)]
+mod external_descriptor;
+pub mod external_memory;
+pub mod external_semaphore;
 pub mod graph;
 pub mod graph_object;
 pub mod green_context;

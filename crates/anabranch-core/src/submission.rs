@@ -166,21 +166,21 @@ impl<'a> Submission<'a> {
         self.submit_reached(accesses, queue)
     }
 
-    /// Like [`submit`](Self::submit), for work that refers to an object, which a capture retains. It does so after the accesses
+    /// Like [`submit`](Self::submit), for work that refers to objects, which a capture retains. It does so after the accesses
     /// are ordered, because their memory may have drawn the stream into the capture.
     ///
     /// # Errors
     /// Same as [`submit`](Self::submit).
     #[inline(always)]
-    pub(crate) fn submit_retaining<T: std::any::Any + Send + Sync, R>(
+    pub(crate) fn submit_retaining<'o, T: std::any::Any + Send + Sync, R>(
         &self,
         accesses: &[MemoryAccess<'_>],
-        object: &Arc<T>,
+        objects: impl IntoIterator<Item = &'o Arc<T>>,
         queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
         self.submit(accesses, |call, stream| {
             if self.stream.is_capturing() {
-                self.retain_captured(object);
+                objects.into_iter().for_each(|object| self.retain_captured(object));
             }
             queue(call, stream)
         })

@@ -367,7 +367,7 @@ impl OpenStream {
         let kind = if from.memory.is_pinned() { CopyKind::HostToDevice } else { CopyKind::DeviceToDevice };
         // SAFETY: the caller promises that the ranges have that many bytes. The memory is freed, and the module unloaded, behind
         // the copy, and a capture retains both.
-        submission.submit_retaining(&[MemoryAccess::read(from.memory)], module, |call, stream| unsafe {
+        submission.submit_retaining(&[MemoryAccess::read(from.memory)], [module], |call, stream| unsafe {
             self.context().driver().copy_async(call, kind, variable.0, from.address.0, bytes, stream)
         })
     }

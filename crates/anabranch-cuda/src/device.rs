@@ -99,6 +99,10 @@ impl CudaDriver {
         let kinds = CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES;
         let by_descriptor = self.device_mask(device, kinds)? & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != 0;
         capabilities.set(Capabilities::INTERPROCESS_POOLS, by_descriptor);
+        // What is imported is imported by file descriptors.
+        capabilities.set(Capabilities::EXTERNAL_MEMORY, cfg!(unix));
+        let timelines = self.device_can(device, CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED)?;
+        capabilities.set(Capabilities::EXTERNAL_SEMAPHORES, cfg!(unix) && timelines);
         capabilities.set(Capabilities::GREEN_CONTEXTS, self.functions.cuGreenCtxStreamCreate.is_some());
         capabilities.set(Capabilities::RECAPTURE, self.functions.cuStreamBeginRecaptureToGraph.is_some());
         Ok(capabilities)

@@ -4,11 +4,12 @@
 //! pass through as they are.
 
 use crate::ffi::cuda_types::{
-    CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUgreenCtx, CUmemoryPool, CUmodule, CUstream,
+    CUcontext, CUevent, CUexternalMemory, CUexternalSemaphore, CUfunction, CUgraph, CUgraphExec, CUgraphNode,
+    CUgreenCtx, CUmemoryPool, CUmodule, CUstream,
 };
 use anabranch_hal::{
-    ContextHandle, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle, GraphNodeHandle,
-    GreenContextHandle, MemoryPoolHandle, ModuleHandle, StreamHandle,
+    ContextHandle, EventHandle, ExecutableGraphHandle, ExternalMemoryHandle, ExternalSemaphoreHandle, FunctionHandle,
+    GraphHandle, GraphNodeHandle, GreenContextHandle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -40,6 +41,8 @@ conversions! {
     GraphNodeHandle CUgraphNode raw_node node_handle;
     ExecutableGraphHandle CUgraphExec raw_executable executable_handle;
     GreenContextHandle CUgreenCtx raw_green green_handle;
+    ExternalMemoryHandle CUexternalMemory raw_external_memory external_memory_handle;
+    ExternalSemaphoreHandle CUexternalSemaphore raw_external_semaphore external_semaphore_handle;
 }
 
 /// The pointer for an address of host memory, which the contract's copies have as a number.

@@ -49,7 +49,8 @@
 // 3. `nvrtc`: the compiler, which needs no driver.
 // 4. `host_work`: closures, on their way through the driver.
 // 5. `driver`: the driver as a value. `binding`: making a context current for a call.
-// 6. `context`, and then `device`, `event`, `memory`, `module`: the groups of calls, which do not know each other.
+// 6. `context`, and then `device`, `event`, `memory`, `external_memory`, `external_semaphore`, `module`: the groups of
+//    calls, which do not know each other.
 // 7. `graph`, whose nodes are what streams do; `capture`, which makes graphs; `stream`, which may capture.
 
 // SAFETY comments argue what is special about a call, and take one thing for granted. Results are written to, and
@@ -64,6 +65,8 @@ mod device;
 mod driver;
 mod error;
 mod event;
+mod external_memory;
+mod external_semaphore;
 mod ffi;
 mod graph;
 mod green_context;

@@ -61,6 +61,10 @@ bitflags! {
         const INTERPROCESS_POOLS = 1 << 26;
         /// Reserved addresses, and memory that is mapped there.
         const VIRTUAL_MEMORY = 1 << 27;
+        /// Memory that another API or process has exported, by POSIX file descriptors.
+        const EXTERNAL_MEMORY = 1 << 28;
+        /// Timeline semaphores that another API or process has exported, by POSIX file descriptors.
+        const EXTERNAL_SEMAPHORES = 1 << 29;
     }
 }
 

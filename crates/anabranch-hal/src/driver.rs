@@ -1,8 +1,8 @@
 //! The driver as a whole.
 
 use crate::{
-    Captures, Contexts, Devices, Events, Graphs, GreenContexts, InterprocessMemory, Memory, Modules, Objects, Streams,
-    TensorMaps, VirtualMemory,
+    Captures, Contexts, Devices, Events, ExternalMemory, ExternalSemaphores, Graphs, GreenContexts, InterprocessMemory,
+    Memory, Modules, Objects, Streams, TensorMaps, VirtualMemory,
 };
 use std::fmt;
 
@@ -85,6 +85,8 @@ pub unsafe trait Driver:
     + Memory
     + InterprocessMemory
     + VirtualMemory
+    + ExternalMemory
+    + ExternalSemaphores
     + Modules
     + Graphs
     + GreenContexts

@@ -74,6 +74,15 @@ handle!(
 );
 
 handle!(
+    /// Memory of another API or process (`CUexternalMemory`).
+    ExternalMemoryHandle
+);
+handle!(
+    /// A semaphore of another API or process (`CUexternalSemaphore`).
+    ExternalSemaphoreHandle
+);
+
+handle!(
     /// A green context (`CUgreenCtx`).
     GreenContextHandle
 );

@@ -37,6 +37,8 @@ mod context;
 mod device;
 mod driver;
 mod event;
+mod external_memory;
+mod external_semaphore;
 mod failure;
 mod forward;
 mod graph;
@@ -68,6 +70,8 @@ pub use context::{ContextFlags, Contexts};
 pub use device::{Capabilities, DeviceProperties, Devices, PriorityRange};
 pub use driver::{Absence, BackendKind, Driver, DriverVersion};
 pub use event::{EventFlags, EventRecordFlags, EventWaitFlags, Events, InterprocessEventHandle};
+pub use external_memory::ExternalMemory;
+pub use external_semaphore::{ExternalSemaphoreKind, ExternalSemaphoreOperation, ExternalSemaphores};
 pub use failure::{Detail, Failure, Result};
 pub use forward::{Forward, Layered};
 pub use graph::{
@@ -78,8 +82,9 @@ pub use graph::{
 pub use graph_result::{GraphInstantiateResult, GraphUpdateResult};
 pub use green_context::{GreenContexts, MultiprocessorResource, MultiprocessorSplit, RESOURCE_BYTES, SplitFlags};
 pub use handle::{
-    ConditionalHandle, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, ExecutableGraphHandle, FunctionHandle,
-    GraphHandle, GraphNodeHandle, GreenContextHandle, Handle, MemoryPoolHandle, ModuleHandle, StreamHandle,
+    ConditionalHandle, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, ExecutableGraphHandle,
+    ExternalMemoryHandle, ExternalSemaphoreHandle, FunctionHandle, GraphHandle, GraphNodeHandle, GreenContextHandle,
+    Handle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 pub use host_kernel::{
     Block, ConditionalValues, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction,

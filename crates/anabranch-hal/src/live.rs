@@ -1,8 +1,8 @@
 //! Handles of objects that exist.
 
 use crate::{
-    ContextHandle, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle, GraphNodeHandle,
-    GreenContextHandle, Handle, MemoryPoolHandle, ModuleHandle, StreamHandle,
+    ContextHandle, EventHandle, ExecutableGraphHandle, ExternalMemoryHandle, ExternalSemaphoreHandle, FunctionHandle,
+    GraphHandle, GraphNodeHandle, GreenContextHandle, Handle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 use std::fmt;
 use std::marker::PhantomData;
@@ -77,7 +77,7 @@ macro_rules! handles {
 
 handles! {
     ContextHandle StreamHandle EventHandle ModuleHandle FunctionHandle MemoryPoolHandle GraphHandle GraphNodeHandle
-    ExecutableGraphHandle GreenContextHandle
+    ExecutableGraphHandle ExternalMemoryHandle ExternalSemaphoreHandle GreenContextHandle
 }
 
 /// The default streams always exist, in every driver.

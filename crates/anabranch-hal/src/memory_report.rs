@@ -77,6 +77,8 @@ pub enum AllocationKind {
     Global,
     /// Memory that a graph allocated.
     Graph,
+    /// Memory that another API or process has exported.
+    External,
 }
 
 impl fmt::Display for MemoryFindingKind {
@@ -108,6 +110,7 @@ impl fmt::Display for AllocationKind {
             Self::Pool => "memory of a pool",
             Self::Global => "a global variable",
             Self::Graph => "memory of a graph",
+            Self::External => "external memory",
         })
     }
 }

@@ -336,9 +336,9 @@ fn freed_changed(raw: &RawPiece, record: &Record) -> Option<(u32, MemoryFinding)
 }
 
 impl Record {
-    /// How many bytes behind the memory belong to it. What lies behind memory of the program is the program's.
+    /// How many bytes behind the memory belong to it. What lies behind memory of others is theirs.
     fn zone(&self) -> usize {
-        if self.kind == MemoryKind::Registered { 0 } else { ZONE }
+        if self.kind.is_of_others() { 0 } else { ZONE }
     }
 
     fn kind(&self) -> AllocationKind {
@@ -350,6 +350,7 @@ impl Record {
             MemoryKind::Pooled => AllocationKind::Pool,
             MemoryKind::Global => AllocationKind::Global,
             MemoryKind::Graph => AllocationKind::Graph,
+            MemoryKind::External => AllocationKind::External,
         }
     }
 }

@@ -7,6 +7,8 @@ mod copy;
 mod device;
 mod event;
 mod executable;
+mod external_memory;
+mod external_semaphore;
 mod fill;
 mod graph;
 mod green_context;
@@ -32,9 +34,11 @@ use crate::handles::Handles;
 use crate::memory::{HostMemory, MemoryObserver};
 use crate::module::ModuleState;
 use crate::options::HostOptions;
+use crate::semaphore::SemaphoreState;
 use anabranch_hal::{BackendKind, Driver, DriverVersion, InsideWork, Objects, Result};
 use context::{ContextState, present, usable};
 use device::Primary;
+use external_memory::ExternalMemoryState;
 use green_context::GreenContextState;
 use std::sync::Arc;
 use stream::{resolve, resolve_even_if_lost};
@@ -66,6 +70,8 @@ pub struct HostDriver {
     graphs: Handles<GraphState>,
     executables: Handles<ExecutableState>,
     green_contexts: Handles<GreenContextState>,
+    external_memory: Handles<ExternalMemoryState>,
+    external_semaphores: Handles<SemaphoreState>,
 }
 
 impl HostDriver {
@@ -97,6 +103,8 @@ impl HostDriver {
             graphs: Handles::default(),
             executables: Handles::default(),
             green_contexts: Handles::default(),
+            external_memory: Handles::default(),
+            external_semaphores: Handles::default(),
         }
     }
 }

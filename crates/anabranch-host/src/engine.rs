@@ -32,7 +32,7 @@ pub(crate) use scheduler::GREATEST_PRIORITY;
 pub(crate) use stream::{
     ContextCore, Entry, JointWork, Outcome, Position, Role, StreamState, Turn, Waiter, Work, work,
 };
-pub(crate) use value::{Comparison, Resume, ValueCondition, reduce_value, write_value};
+pub(crate) use value::{Comparison, Condition, NumberCondition, Resume, ValueCondition, reduce_value, write_value};
 
 use crate::options::HostOptions;
 use std::sync::Arc;

@@ -23,6 +23,11 @@
 //! the order of the streams. What a kernel uses is what its launch declares. Addresses of freed memory come again later than
 //! without; everything else is unchanged.
 //!
+//! # Memory and semaphores of others
+//!
+//! External memory is a file that can be mapped, and a timeline semaphore the number in the first 8 bytes of one, so that another
+//! process, or other code of this one, can be the other side. A change by another process is seen within half a millisecond.
+//!
 //! # Portability
 //!
 //! Shared memory and registers are as large as on an H100, though nothing limits them here. The priority of a single
@@ -39,8 +44,8 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
-// Each module uses only those before it: ranks, options and error; engine (queues, scheduler, workers); limits and handles;
-// memory; module (kernels); checker, which observes the engine and memory; event; graph; capture and executable; driver, which
+// Each module uses only those before it: ranks, options and error; shared_file (what is mapped); engine (queues, scheduler, workers); limits and handles;
+// semaphore; memory; module (kernels); checker, which observes the engine and memory; event; graph; capture and executable; driver, which
 // is the calls of the contract. The engine knows work, launches of graphs and observers by traits.
 mod capture;
 mod checker;
@@ -56,6 +61,8 @@ mod memory;
 mod module;
 mod options;
 mod ranks;
+mod semaphore;
+mod shared_file;
 
 pub use driver::HostDriver;
 pub use options::{HostOptions, InvalidVariable};

@@ -82,9 +82,7 @@ impl HostMemory {
     pub(crate) fn release_context(&self, context: u64) {
         self.graphs.release_context(context);
         let gone = self.table.remove_owned_by(context);
-        for address in
-            gone.iter().filter(|(_, known)| known.kind == MemoryKind::Registered).map(|(&address, _)| address)
-        {
+        for address in gone.iter().filter(|(_, known)| known.kind.is_of_others()).map(|(&address, _)| address) {
             self.notify(|observer| observer.unregistered(address));
         }
     }

@@ -105,15 +105,16 @@ pub use anabranch_hal::{
     Block, Capabilities, CaptureMode, CaptureStatus, ClusterSchedulingPolicy, ConditionalHandle, ConditionalKind,
     ConditionalNode, ContextFlags, ContextHandle, DependencyUpdate, DeviceElement, DeviceOrdinal, DevicePointer,
     DeviceProperties, DriverVersion, EdgeData, EdgeKind, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags,
-    ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
-    GraphHandle, GraphInstantiateResult, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult,
-    GreenContextHandle, HostArguments, HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle,
-    InterprocessMemoryHandle, InterprocessPoolMemoryHandle, KernelAttributes, KernelFault, KernelNode, LiveAllocation,
-    MemoryAttachment, MemoryFinding, MemoryFindingKind, MemoryInfo, MemoryLocation, MemoryPoolAttribute,
-    MemoryPoolHandle, MemoryPoolOptions, MemoryReport, MemorySyncDomain, MemorySyncDomainMap, ModuleHandle,
-    NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, RecaptureChanges, Reduction, RegisterFlags,
-    SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, TensorDataType, TensorElement,
-    TensorFill, TensorPromotion, TensorSwizzle, TensorView, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
+    ExecutableGraphHandle, ExternalSemaphoreHandle, ExternalSemaphoreKind, ExternalSemaphoreOperation, FillNode,
+    FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice, GraphHandle, GraphInstantiateResult,
+    GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, GreenContextHandle, HostArguments,
+    HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle, InterprocessMemoryHandle,
+    InterprocessPoolMemoryHandle, KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryAttachment,
+    MemoryFinding, MemoryFindingKind, MemoryInfo, MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle,
+    MemoryPoolOptions, MemoryReport, MemorySyncDomain, MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind,
+    ParameterInfo, PinnedFlags, PriorityRange, RecaptureChanges, Reduction, RegisterFlags, SharedMemory, SplitFlags,
+    Status, StreamFlags, StreamHandle, SynchronizationPolicy, TensorDataType, TensorElement, TensorFill,
+    TensorPromotion, TensorSwizzle, TensorView, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].
@@ -202,14 +203,17 @@ pub use kernel::{
     TensorMap, TensorMapMut,
 };
 pub use memory::{
-    AddressRange, BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, Discard, FillElement,
-    ImportedMemoryPool, ManagedBuffer, MemoryPool, OwnedBuffer, PhysicalMemory, PinnedBuffer, Prefetch, Reads, Region,
-    ScopedStream, StreamScope, Volume, VolumeMut,
+    AddressRange, BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, Discard, ExternalMemory,
+    FillElement, ImportedMemoryPool, ManagedBuffer, MemoryPool, OwnedBuffer, PhysicalMemory, PinnedBuffer, Prefetch,
+    Reads, Region, ScopedStream, StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
 pub use operation::{Operation, RunTarget, StreamPolicy, StreamPool};
 pub use owned::{Download, Upload};
-pub use stream::{BorrowedStream, CallbackStream, CurrentStreamGuard, Signal, SignalOperation, Stream, WaitCondition};
+pub use stream::{
+    BorrowedStream, CallbackStream, CurrentStreamGuard, ExternalSemaphore, Signal, SignalOperation, Stream,
+    WaitCondition,
+};
 
 /// Tests the examples of the README like those of the documentation.
 #[cfg(doctest)]

@@ -2,11 +2,13 @@
 
 mod borrowed;
 mod current;
+mod external_semaphore;
 mod host_functions;
 mod value;
 
 pub use borrowed::BorrowedStream;
 pub use current::CurrentStreamGuard;
+pub use external_semaphore::ExternalSemaphore;
 pub use host_functions::CallbackStream;
 pub use value::{Signal, SignalOperation, WaitCondition};
 

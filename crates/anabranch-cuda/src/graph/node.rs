@@ -3,6 +3,7 @@
 use super::{kernel, memory};
 use crate::driver::CudaDriver;
 use crate::error::check;
+use crate::external_semaphore::Operations;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::graph::edges::RawDependencies;
@@ -120,6 +121,14 @@ impl Place<'_> {
                 NodeParameters::EventRecord(event) => {
                     functions.cuGraphAddEventRecordNode(&mut node, graph, first, count, raw_event(*event))
                 }
+                NodeParameters::ExternalSignal(operations) => {
+                    let mut raw = Operations::signals(operations)?;
+                    functions.cuGraphAddExternalSemaphoresSignalNode(&mut node, graph, first, count, &raw.describe())
+                }
+                NodeParameters::ExternalWait(operations) => {
+                    let mut raw = Operations::waits(operations)?;
+                    functions.cuGraphAddExternalSemaphoresWaitNode(&mut node, graph, first, count, &raw.describe())
+                }
                 NodeParameters::Free(address) => {
                     functions.cuGraphAddMemFreeNode(&mut node, graph, first, count, address.0)
                 }
@@ -143,7 +152,7 @@ impl Place<'_> {
         let Self { driver, context, graph, ref dependencies } = *self;
         let ctx = raw_context(context);
         // What descriptions point to, which outlives the call.
-        let (kernel, access, mut operations);
+        let (kernel, access, mut operations, mut signals, mut waits);
         let mut raw = CUgraphNodeParams::zeroed();
         let description = &mut raw.__bindgen_anon_1;
         raw.type_ = match parameters {
@@ -185,6 +194,29 @@ impl Place<'_> {
                     ..CUDA_EVENT_RECORD_NODE_PARAMS::zeroed()
                 };
                 CU_GRAPH_NODE_TYPE_EVENT_RECORD
+            }
+            NodeParameters::ExternalSignal(semaphores) => {
+                signals = Operations::signals(semaphores)?;
+                let CUDA_EXT_SEM_SIGNAL_NODE_PARAMS { extSemArray, paramsArray, numExtSems } = signals.describe();
+                // Zero stands for the current context.
+                description.extSemSignal = CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2 {
+                    extSemArray,
+                    paramsArray,
+                    numExtSems,
+                    ..CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2::zeroed()
+                };
+                CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL
+            }
+            NodeParameters::ExternalWait(semaphores) => {
+                waits = Operations::waits(semaphores)?;
+                let CUDA_EXT_SEM_WAIT_NODE_PARAMS { extSemArray, paramsArray, numExtSems } = waits.describe();
+                description.extSemWait = CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2 {
+                    extSemArray,
+                    paramsArray,
+                    numExtSems,
+                    ..CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2::zeroed()
+                };
+                CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT
             }
             NodeParameters::Allocate(allocation) => {
                 access = memory::access(driver, allocation)?;

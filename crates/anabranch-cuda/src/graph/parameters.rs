@@ -4,6 +4,7 @@ use super::{kernel, memory};
 use crate::driver::CudaDriver;
 use crate::error::Answer;
 use crate::error::check;
+use crate::external_semaphore;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::{event_handle, graph_handle, raw_node};
@@ -60,6 +61,14 @@ pub(super) fn read(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Resu
                 let mut event = ptr::null_mut();
                 check(functions.cuGraphEventRecordNodeGetEvent(node, &mut event))?;
                 Ok(NodeParameters::EventRecord(event_handle(event)))
+            }
+            GraphNodeKind::EXTERNAL_SIGNAL => {
+                let raw = described(|raw| functions.cuGraphExternalSemaphoresSignalNodeGetParams(node, raw))?;
+                Ok(NodeParameters::ExternalSignal(external_semaphore::read_signals(&raw)))
+            }
+            GraphNodeKind::EXTERNAL_WAIT => {
+                let raw = described(|raw| functions.cuGraphExternalSemaphoresWaitNodeGetParams(node, raw))?;
+                Ok(NodeParameters::ExternalWait(external_semaphore::read_waits(&raw)))
             }
             GraphNodeKind::ALLOCATE => {
                 let raw = described(|raw| functions.cuGraphMemAllocNodeGetParams(node, raw))?;

@@ -5,6 +5,7 @@ use super::node::{describe_fill, unknown_kind};
 use super::{kernel, parameters};
 use crate::driver::CudaDriver;
 use crate::error::check;
+use crate::external_semaphore::Operations;
 use crate::handles::{raw_context, raw_event, raw_executable, raw_graph, raw_node};
 use crate::host_work;
 use crate::memory::copy;
@@ -39,6 +40,14 @@ pub(super) unsafe fn in_graph(
             NodeParameters::Empty => return is_empty(driver, live),
             NodeParameters::EventWait(event) => functions.cuGraphEventWaitNodeSetEvent(node, raw_event(*event)),
             NodeParameters::EventRecord(event) => functions.cuGraphEventRecordNodeSetEvent(node, raw_event(*event)),
+            NodeParameters::ExternalSignal(operations) => {
+                let mut raw = Operations::signals(operations)?;
+                functions.cuGraphExternalSemaphoresSignalNodeSetParams(node, &raw.describe())
+            }
+            NodeParameters::ExternalWait(operations) => {
+                let mut raw = Operations::waits(operations)?;
+                functions.cuGraphExternalSemaphoresWaitNodeSetParams(node, &raw.describe())
+            }
             NodeParameters::ValueOperations(operations) => {
                 let mut raw = values::to_raw(operations);
                 functions.cuGraphBatchMemOpNodeSetParams(node, &values::describe(context, &mut raw)?)
@@ -121,6 +130,14 @@ pub(super) unsafe fn in_executable(
             }
             NodeParameters::EventRecord(event) => {
                 functions.cuGraphExecEventRecordNodeSetEvent(raw, node, raw_event(*event))
+            }
+            NodeParameters::ExternalSignal(operations) => {
+                let mut operations = Operations::signals(operations)?;
+                functions.cuGraphExecExternalSemaphoresSignalNodeSetParams(raw, node, &operations.describe())
+            }
+            NodeParameters::ExternalWait(operations) => {
+                let mut operations = Operations::waits(operations)?;
+                functions.cuGraphExecExternalSemaphoresWaitNodeSetParams(raw, node, &operations.describe())
             }
             NodeParameters::ValueOperations(operations) => {
                 let mut operations = values::to_raw(operations);

@@ -7,12 +7,14 @@ use crate::{
     AddedNode, AttributedCopy, AttributedCopy3d, BackendKind, Call, Callback, CaptureInfo, CaptureMode, CaptureStatus,
     Captures, ConditionalHandle, ContextFlags, ContextHandle, Contexts, Copy3d, CopyKind, Dependency, DependencyUpdate,
     DeviceOrdinal, DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EncodedTensorMap, EventFlags,
-    EventHandle, EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern,
-    FunctionAttribute, FunctionHandle, FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind,
-    Graphs, GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, InterprocessMemory,
-    InterprocessMemoryHandle, InterprocessPoolMemoryHandle, Launch, Live, ManagedRange, Memory, MemoryAttachment,
-    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle,
-    ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects,
+    EventHandle, EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, ExternalMemory,
+    ExternalMemoryHandle, ExternalSemaphoreHandle, ExternalSemaphoreKind, ExternalSemaphoreOperation,
+    ExternalSemaphores, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GraphHandle,
+    GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs, GreenContextHandle, GreenContexts, HostWork,
+    InstantiateFlags, InterprocessEventHandle, InterprocessMemory, InterprocessMemoryHandle,
+    InterprocessPoolMemoryHandle, Launch, Live, ManagedRange, Memory, MemoryAttachment, MemoryInfo,
+    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle, ModuleImage,
+    Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects,
     PhysicalMemoryHandle, PinnedFlags, Prefetch, RecaptureRecord, RegisterFlags, Result, SplitFlags, StreamAttribute,
     StreamAttributeKind, StreamFlags, StreamHandle, Streams, TensorMaps, TiledTensor, Value, ValueOperation,
     VirtualMemory, WaitValueFlags, WriteValueFlags,
@@ -885,6 +887,101 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().memory_set_access(address, bytes, device, allowed) }
+    }
+
+    /// Forwards [`ExternalMemory::external_memory_import`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn external_memory_import(
+        &self,
+        call: &Call<'_>,
+        descriptor: i32,
+        bytes: usize,
+        dedicated: bool,
+    ) -> Result<ExternalMemoryHandle> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().external_memory_import(call, descriptor, bytes, dedicated) }
+    }
+
+    /// Forwards [`ExternalMemory::external_memory_map`].
+    fn external_memory_map(
+        &self,
+        call: &Call<'_>,
+        memory: Live<'_, ExternalMemoryHandle>,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<DevicePointer> {
+        self.inner().external_memory_map(call, memory, offset, bytes)
+    }
+
+    /// Forwards [`ExternalMemory::external_memory_unmap`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn external_memory_unmap(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().external_memory_unmap(call, address) }
+    }
+
+    /// Forwards [`ExternalMemory::external_memory_destroy`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn external_memory_destroy(&self, call: &Call<'_>, memory: ExternalMemoryHandle) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().external_memory_destroy(call, memory) }
+    }
+
+    /// Forwards [`ExternalSemaphores::external_semaphore_import`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn external_semaphore_import(
+        &self,
+        call: &Call<'_>,
+        descriptor: i32,
+        kind: ExternalSemaphoreKind,
+    ) -> Result<ExternalSemaphoreHandle> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().external_semaphore_import(call, descriptor, kind) }
+    }
+
+    /// Forwards [`ExternalSemaphores::external_semaphore_destroy`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn external_semaphore_destroy(&self, call: &Call<'_>, semaphore: ExternalSemaphoreHandle) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().external_semaphore_destroy(call, semaphore) }
+    }
+
+    /// Forwards [`ExternalSemaphores::stream_signal_external_semaphores`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn stream_signal_external_semaphores(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ExternalSemaphoreOperation],
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().stream_signal_external_semaphores(call, stream, operations) }
+    }
+
+    /// Forwards [`ExternalSemaphores::stream_wait_external_semaphores`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn stream_wait_external_semaphores(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ExternalSemaphoreOperation],
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().stream_wait_external_semaphores(call, stream, operations) }
     }
 
     /// Forwards [`Modules::module_load`].
@@ -2076,6 +2173,92 @@ impl<L: Forward> VirtualMemory for Layered<L> {
         self.contained("VirtualMemory", "memory_set_access", |layer| {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.memory_set_access(address, bytes, device, allowed) }
+        })
+    }
+}
+
+impl<L: Forward> ExternalMemory for Layered<L> {
+    unsafe fn external_memory_import(
+        &self,
+        call: &Call<'_>,
+        descriptor: i32,
+        bytes: usize,
+        dedicated: bool,
+    ) -> Result<ExternalMemoryHandle> {
+        self.contained("ExternalMemory", "external_memory_import", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.external_memory_import(call, descriptor, bytes, dedicated) }
+        })
+    }
+
+    fn external_memory_map(
+        &self,
+        call: &Call<'_>,
+        memory: Live<'_, ExternalMemoryHandle>,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<DevicePointer> {
+        self.contained("ExternalMemory", "external_memory_map", |layer| {
+            layer.external_memory_map(call, memory, offset, bytes)
+        })
+    }
+
+    unsafe fn external_memory_unmap(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
+        self.contained("ExternalMemory", "external_memory_unmap", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.external_memory_unmap(call, address) }
+        })
+    }
+
+    unsafe fn external_memory_destroy(&self, call: &Call<'_>, memory: ExternalMemoryHandle) -> Result<()> {
+        self.contained("ExternalMemory", "external_memory_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.external_memory_destroy(call, memory) }
+        })
+    }
+}
+
+impl<L: Forward> ExternalSemaphores for Layered<L> {
+    unsafe fn external_semaphore_import(
+        &self,
+        call: &Call<'_>,
+        descriptor: i32,
+        kind: ExternalSemaphoreKind,
+    ) -> Result<ExternalSemaphoreHandle> {
+        self.contained("ExternalSemaphores", "external_semaphore_import", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.external_semaphore_import(call, descriptor, kind) }
+        })
+    }
+
+    unsafe fn external_semaphore_destroy(&self, call: &Call<'_>, semaphore: ExternalSemaphoreHandle) -> Result<()> {
+        self.contained("ExternalSemaphores", "external_semaphore_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.external_semaphore_destroy(call, semaphore) }
+        })
+    }
+
+    unsafe fn stream_signal_external_semaphores(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ExternalSemaphoreOperation],
+    ) -> Result<()> {
+        self.contained("ExternalSemaphores", "stream_signal_external_semaphores", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_signal_external_semaphores(call, stream, operations) }
+        })
+    }
+
+    unsafe fn stream_wait_external_semaphores(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ExternalSemaphoreOperation],
+    ) -> Result<()> {
+        self.contained("ExternalSemaphores", "stream_wait_external_semaphores", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_wait_external_semaphores(call, stream, operations) }
         })
     }
 }

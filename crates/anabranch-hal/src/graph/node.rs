@@ -1,8 +1,8 @@
 //! Nodes of a graph.
 
 use crate::{
-    ConditionalHandle, Copy3d, DeclaredRange, DeviceOrdinal, DevicePointer, EventHandle, FillPattern, FunctionHandle,
-    GraphHandle, GraphNodeHandle, HostWorkKey, KernelAttributes, ValueOperation,
+    ConditionalHandle, Copy3d, DeclaredRange, DeviceOrdinal, DevicePointer, EventHandle, ExternalSemaphoreOperation,
+    FillPattern, FunctionHandle, GraphHandle, GraphNodeHandle, HostWorkKey, KernelAttributes, ValueOperation,
 };
 use std::fmt;
 
@@ -28,6 +28,10 @@ impl GraphNodeKind {
     pub const EVENT_WAIT: Self = Self(6);
     /// A record of an event that is visible outside the graph.
     pub const EVENT_RECORD: Self = Self(7);
+    /// Signals of semaphores of another API or process.
+    pub const EXTERNAL_SIGNAL: Self = Self(8);
+    /// Waits for semaphores of another API or process.
+    pub const EXTERNAL_WAIT: Self = Self(9);
     /// An allocation.
     pub const ALLOCATE: Self = Self(10);
     /// A free.
@@ -48,6 +52,8 @@ impl GraphNodeKind {
             Self::EMPTY => "empty",
             Self::EVENT_WAIT => "event wait",
             Self::EVENT_RECORD => "event record",
+            Self::EXTERNAL_SIGNAL => "external signal",
+            Self::EXTERNAL_WAIT => "external wait",
             Self::ALLOCATE => "allocation",
             Self::FREE => "free",
             Self::VALUE_OPERATIONS => "value operations",
@@ -174,6 +180,10 @@ pub enum NodeParameters {
     EventWait(EventHandle),
     /// A record of the event, when the nodes that this node depends on are complete.
     EventRecord(EventHandle),
+    /// Signals of semaphores, when the nodes that this node depends on are complete.
+    ExternalSignal(Vec<ExternalSemaphoreOperation>),
+    /// Waits for semaphores.
+    ExternalWait(Vec<ExternalSemaphoreOperation>),
     /// An allocation.
     Allocate(AllocationNode),
     /// A free of memory that a graph allocated.
@@ -196,6 +206,8 @@ impl NodeParameters {
             Self::Empty => GraphNodeKind::EMPTY,
             Self::EventWait(_) => GraphNodeKind::EVENT_WAIT,
             Self::EventRecord(_) => GraphNodeKind::EVENT_RECORD,
+            Self::ExternalSignal(_) => GraphNodeKind::EXTERNAL_SIGNAL,
+            Self::ExternalWait(_) => GraphNodeKind::EXTERNAL_WAIT,
             Self::Allocate(_) => GraphNodeKind::ALLOCATE,
             Self::Free(_) => GraphNodeKind::FREE,
             Self::ValueOperations(_) => GraphNodeKind::VALUE_OPERATIONS,

@@ -61,6 +61,8 @@ impl HostDriver {
         drop(self.executables.take_those(|executable| executable.core.id == id));
         drop(self.graphs.take_those(|graph| graph.core.id == id));
         drop(self.events.take_those(|event| event.core.id == id));
+        drop(self.external_semaphores.take_those(|semaphore| semaphore.core.id == id));
+        drop(self.external_memory.take_those(|memory| memory.core.id == id));
         drop(self.streams.take_those(|stream| stream.core.id == id));
         drop(self.modules.take_those(|module| module.core.id == id));
         self.shared.memory.release_context(id);

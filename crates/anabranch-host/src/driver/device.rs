@@ -91,6 +91,8 @@ impl Devices for HostDriver {
         let workers = u32::try_from(self.shared.engine.workers()).unwrap_or(u32::MAX);
         let mut capabilities = CAPABILITIES;
         capabilities.set(Capabilities::BACKGROUND_PROGRESS, workers > 0);
+        // Files are known by descriptors.
+        capabilities.set(Capabilities::EXTERNAL_MEMORY | Capabilities::EXTERNAL_SEMAPHORES, cfg!(unix));
         let mut uuid = *b"anabranch host \0";
         uuid[15] = device.0 as u8;
         uuid[14] = (device.0 >> 8) as u8;

@@ -104,7 +104,7 @@ impl Memory for HostDriver {
         // SAFETY: the caller promises that nobody uses the memory any more, except work that this waits for.
         unsafe {
             self.free_block(call.context, address.0, |kind| {
-                !matches!(kind, MemoryKind::Pinned | MemoryKind::Registered | MemoryKind::Global)
+                !matches!(kind, MemoryKind::Pinned | MemoryKind::Registered | MemoryKind::Global | MemoryKind::External)
             })
         }
     }

@@ -4,7 +4,7 @@ use super::core::{BlockedWorker, Engine, Pace, Task};
 use super::observer::{Moment, Operation};
 use super::partition::Partition;
 use super::stream::{Claim, Entry, JointWork, Outcome, ParkedOn, Position, StreamState, Turn, ValueWait, Waiter};
-use super::value::ValueCondition;
+use super::value::Condition;
 use crate::error::enter_work;
 use anabranch_hal::Status;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const PAUSES: usize = 32;
 /// Why an entry cannot run yet.
 enum Reason {
     Stream(Position),
-    Value(ValueCondition),
+    Value(Condition),
     Work(Arc<dyn JointWork>),
 }
 
@@ -180,7 +180,13 @@ impl Engine {
             }
             Entry::WaitValue(condition) => {
                 if !satisfied && self.values.is_satisfied(condition) != Some(true) {
-                    let reason = Reason::Value(*condition);
+                    let reason = Reason::Value(Condition::Value(*condition));
+                    return Some((entry, reason));
+                }
+            }
+            Entry::WaitNumber(condition) => {
+                if !satisfied && !condition.is_satisfied() {
+                    let reason = Reason::Value(Condition::Number(condition.clone()));
                     return Some((entry, reason));
                 }
             }

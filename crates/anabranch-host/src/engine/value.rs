@@ -1,11 +1,12 @@
 //! Waits for values in memory.
 //!
-//! The driver is not notified when a host thread or a kernel writes an address, so parked waits are polled again and
+//! The driver is not notified when a host thread, a kernel or another process writes an address, so parked waits are polled again and
 //! again: by one idle worker with growing pauses, by threads that synchronize, and at once after a value written in
 //! stream order.
 
 use super::observer::{Observer, Operation, Use};
 use crate::ranks;
+use crate::shared_file::SharedNumber;
 use anabranch_hal::{Reduction, Value};
 use anabranch_sync::Mutex;
 use std::fmt;
@@ -79,6 +80,26 @@ impl ValueCondition {
     }
 }
 
+/// A condition on a number that this process and others share: that it is at least the value.
+#[derive(Clone, Debug)]
+pub(crate) struct NumberCondition {
+    pub(crate) number: Arc<SharedNumber>,
+    pub(crate) value: u64,
+}
+
+impl NumberCondition {
+    pub(crate) fn is_satisfied(&self) -> bool {
+        self.number.get() >= self.value
+    }
+}
+
+/// What a wait is for.
+#[derive(Clone, Debug)]
+pub(crate) enum Condition {
+    Value(ValueCondition),
+    Number(NumberCondition),
+}
+
 impl fmt::Debug for ValueCondition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:?} {:?} at {:#x}", self.comparison, self.value, self.address)
@@ -140,7 +161,7 @@ pub(crate) trait Resume: fmt::Debug + Send {
 
 #[derive(Debug)]
 struct Waiting {
-    waits: Vec<(Box<dyn Resume>, ValueCondition)>,
+    waits: Vec<(Box<dyn Resume>, Condition)>,
     pause: Duration,
     due: Instant,
 }
@@ -166,7 +187,7 @@ impl ValueWaits {
     }
 
     /// Looks after a stream that has just been parked, or a node that waits.
-    pub(crate) fn add(&self, waiter: Box<dyn Resume>, condition: ValueCondition) {
+    pub(crate) fn add(&self, waiter: Box<dyn Resume>, condition: Condition) {
         {
             let mut waiting = self.waiting.lock();
             waiting.waits.push((waiter, condition));
@@ -204,13 +225,21 @@ impl ValueWaits {
         satisfied
     }
 
+    /// Whether what a wait is for is there, or the wait runs again and is reported.
+    fn is_over(&self, condition: &Condition) -> bool {
+        match condition {
+            Condition::Value(condition) => self.is_satisfied(condition).unwrap_or(true),
+            Condition::Number(condition) => condition.is_satisfied(),
+        }
+    }
+
     /// Makes those ready whose wait is over, or whose context is lost. Returns whether there were any.
     pub(crate) fn poll(&self) -> bool {
         let over: Vec<_> = {
             let mut waiting = self.waiting.lock();
             let over: Vec<_> = waiting
                 .waits
-                .extract_if(.., |(waiter, condition)| self.is_satisfied(condition).unwrap_or(true) || waiter.is_lost())
+                .extract_if(.., |(waiter, condition)| self.is_over(condition) || waiter.is_lost())
                 .collect();
             waiting.pause = if over.is_empty() { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             waiting.due = Instant::now() + waiting.pause;

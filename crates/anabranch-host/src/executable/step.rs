@@ -3,7 +3,7 @@
 use super::exclusion::memory_uses;
 use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
-use crate::engine::{Engine, Moment, Operation, Turn, Waiter};
+use crate::engine::{Condition, Engine, Moment, NumberCondition, Operation, Turn, Waiter};
 use crate::graph::Action;
 use crate::memory::{FreedBy, Lookup, ValueStep, copy_racing, fill_operation, fill_racing, value_write_operation};
 use crate::module::{KernelError, KernelWork, run_kernel};
@@ -30,8 +30,13 @@ impl Run {
             _ if is_left_out && due.part == 0 => {}
             Action::Host(work) => engine.run_host_work(current.stream.partition.as_deref(), || work.run()),
             Action::EventWait(_) => return self.wait_event(current, due),
-            Action::Values(_) if is_left_out => {}
+            Action::Values(_) | Action::ExternalWait(_) if is_left_out => {}
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
+            Action::ExternalSignal(signal) => {
+                signal.numbers.iter().for_each(|each| each.number.raise(each.value));
+                engine.values.written();
+            }
+            Action::ExternalWait(wait) => return self.wait_numbers(engine, &wait.numbers, due),
             Action::Kernel(_) | Action::Copy(_) | Action::Fill(_) | Action::Conditional(_) => {
                 return self.run_alone(engine, current, step, due);
             }
@@ -144,7 +149,7 @@ impl Run {
                 ValueStep::Wait(condition) => {
                     if engine.values.is_satisfied(&condition) != Some(true) {
                         let wait = NodeWait { run: Arc::clone(self), due };
-                        engine.values.add(Box::new(wait), condition);
+                        engine.values.add(Box::new(wait), Condition::Value(condition));
                         engine.ensure_poller();
                         return false;
                     }
@@ -159,6 +164,15 @@ impl Run {
             due.part += 1;
         }
         true
+    }
+
+    /// `false`: it waits.
+    fn wait_numbers(self: &Arc<Self>, engine: &Engine, conditions: &[NumberCondition], due: Due) -> bool {
+        let Some(condition) = conditions.iter().find(|condition| !condition.is_satisfied()) else { return true };
+        let wait = NodeWait { run: Arc::clone(self), due: Due { part: 1, ..due } };
+        engine.values.add(Box::new(wait), Condition::Number(condition.clone()));
+        engine.ensure_poller();
+        false
     }
 
     /// Runs the graphs of a conditional node. `false`: one of their nodes failed.

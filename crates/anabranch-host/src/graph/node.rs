@@ -1,13 +1,13 @@
 //! A node: what it does, and the edges to and from it.
 
 use super::state::GraphState;
-use crate::engine::ContextCore;
+use crate::engine::{ContextCore, NumberCondition};
 use crate::event::EventState;
 use crate::memory::{GraphBlock, ValueStep, VolumeCopy};
 use crate::module::KernelWork;
 use anabranch_hal::{
     AllocationNode, ConditionalHandle, ConditionalKind, ConditionalNode, Copy3d, DevicePointer, EdgeData, EventHandle,
-    FillNode, GraphNodeKind, HostWorkKey, KernelNode, NodeParameters, ValueOperation,
+    ExternalSemaphoreOperation, FillNode, GraphNodeKind, HostWorkKey, KernelNode, NodeParameters, ValueOperation,
 };
 use std::sync::{Arc, Weak};
 
@@ -47,6 +47,8 @@ pub(crate) enum Action {
     Empty,
     EventWait(Arc<EventState>),
     EventRecord(Arc<EventState>),
+    ExternalSignal(SemaphoresAction),
+    ExternalWait(SemaphoresAction),
     Allocate(AllocateAction),
     Free(FreeAction),
     Values(ValuesAction),
@@ -85,6 +87,13 @@ pub(crate) struct ValuesAction {
 }
 
 #[derive(Debug)]
+pub(crate) struct SemaphoresAction {
+    pub(crate) parameters: Vec<ExternalSemaphoreOperation>,
+    /// The numbers, and what they are to be.
+    pub(crate) numbers: Vec<NumberCondition>,
+}
+
+#[derive(Debug)]
 pub(crate) struct ConditionalAction {
     pub(crate) handle: ConditionalHandle,
     pub(crate) kind: ConditionalKind,
@@ -108,6 +117,8 @@ impl Action {
             Self::Empty => GraphNodeKind::EMPTY,
             Self::EventWait(_) => GraphNodeKind::EVENT_WAIT,
             Self::EventRecord(_) => GraphNodeKind::EVENT_RECORD,
+            Self::ExternalSignal(_) => GraphNodeKind::EXTERNAL_SIGNAL,
+            Self::ExternalWait(_) => GraphNodeKind::EXTERNAL_WAIT,
             Self::Allocate(_) => GraphNodeKind::ALLOCATE,
             Self::Free(_) => GraphNodeKind::FREE,
             Self::Values(_) => GraphNodeKind::VALUE_OPERATIONS,
@@ -127,6 +138,8 @@ impl Action {
             Self::Empty => NodeParameters::Empty,
             Self::EventWait(waited) => NodeParameters::EventWait(event(waited)),
             Self::EventRecord(recorded) => NodeParameters::EventRecord(event(recorded)),
+            Self::ExternalSignal(signal) => NodeParameters::ExternalSignal(signal.parameters.clone()),
+            Self::ExternalWait(wait) => NodeParameters::ExternalWait(wait.parameters.clone()),
             Self::Allocate(allocate) => NodeParameters::Allocate(allocate.parameters.clone()),
             Self::Free(free) => NodeParameters::Free(free.address),
             Self::Values(values) => NodeParameters::ValueOperations(values.parameters.clone()),

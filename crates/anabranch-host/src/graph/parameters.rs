@@ -1,15 +1,19 @@
 //! What nodes do, checked as hardware checks it when they are added or changed.
 
 use super::add::Adder;
-use super::node::{Action, AllocateAction, ConditionalAction, CopyAction, FreeAction, KernelAction, ValuesAction};
+use super::node::{
+    Action, AllocateAction, ConditionalAction, CopyAction, FreeAction, KernelAction, SemaphoresAction, ValuesAction,
+};
 use super::state::{GraphState, Place};
 use crate::event::EventState;
 use crate::limits::MOST_VALUES;
 use crate::memory::{GraphBlock, VolumeCopy, check_fill, value_step};
 use crate::module::FunctionState;
+use crate::semaphore::SemaphoreState;
 use anabranch_hal::{
-    AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, Failure, FillNode,
-    FillPattern, GraphHandle, KernelAttributes, KernelNode, Live, NodeParameters, Result, Status, ValueOperation,
+    AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, ExternalSemaphoreOperation,
+    Failure, FillNode, FillPattern, GraphHandle, KernelAttributes, KernelNode, Live, NodeParameters, Result, Status,
+    ValueOperation,
 };
 use std::sync::Arc;
 
@@ -69,6 +73,14 @@ impl GraphState {
             NodeParameters::EventRecord(event) => {
                 // SAFETY: the caller promises that the event in the parameters exists.
                 share_event(unsafe { Live::new(event) }).map(Action::EventRecord)
+            }
+            NodeParameters::ExternalSignal(operations) => {
+                // SAFETY: the caller promises that the semaphores exist.
+                unsafe { make_semaphores(operations) }.map(Action::ExternalSignal)
+            }
+            NodeParameters::ExternalWait(operations) => {
+                // SAFETY: the caller promises that the semaphores exist.
+                unsafe { make_semaphores(operations) }.map(Action::ExternalWait)
             }
             NodeParameters::ValueOperations(operations) => make_values(operations).map(Action::Values),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
@@ -213,6 +225,14 @@ fn share_event(event: Live<'_, EventHandle>) -> Result<Arc<EventState>> {
         return Err(invalid("there is no event"));
     }
     EventState::of(event)?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
+}
+
+/// # Safety
+/// The semaphores exist.
+unsafe fn make_semaphores(parameters: Vec<ExternalSemaphoreOperation>) -> Result<SemaphoresAction> {
+    // SAFETY: the caller promises that the semaphores exist.
+    let numbers = unsafe { SemaphoreState::resolve(&parameters) }?;
+    Ok(SemaphoresAction { parameters, numbers })
 }
 
 fn make_values(parameters: Vec<ValueOperation>) -> Result<ValuesAction> {

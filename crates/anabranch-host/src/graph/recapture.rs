@@ -120,6 +120,8 @@ fn does_the_same(old: &Action, new: &Action) -> bool {
         (Action::EventWait(old), Action::EventWait(new)) | (Action::EventRecord(old), Action::EventRecord(new)) => {
             Arc::ptr_eq(old, new)
         }
+        (Action::ExternalSignal(old), Action::ExternalSignal(new))
+        | (Action::ExternalWait(old), Action::ExternalWait(new)) => old.parameters == new.parameters,
         (Action::Values(old), Action::Values(new)) => old.parameters == new.parameters,
         _ => false,
     }

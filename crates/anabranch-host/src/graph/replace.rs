@@ -43,6 +43,8 @@ pub(crate) fn replaceable(
             let is_same_context = !matches!(owners, (Some(old), Some(new)) if old != new);
             is_same_context && (old.height == 1 && new.height == 1 || extents(old) == extents(new))
         }
+        (Action::ExternalSignal(old), Action::ExternalSignal(new))
+        | (Action::ExternalWait(old), Action::ExternalWait(new)) => old.parameters.len() == new.parameters.len(),
         (Action::Values(old), Action::Values(new)) => {
             old.parameters.iter().map(operation).eq(new.parameters.iter().map(operation))
         }

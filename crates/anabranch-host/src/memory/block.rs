@@ -2,6 +2,7 @@
 
 use super::observer::MemoryObserver;
 use super::piece::Piece;
+use crate::shared_file::MappedFile;
 use anabranch_hal::{Failure, Result, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +67,11 @@ impl Block {
     /// Memory of the program, which counts against no account.
     pub(crate) fn of_program(account: &Arc<Account>, address: u64, bytes: usize) -> Self {
         Self { piece: Piece::of_program(address), capacity: 0, bytes, account: Arc::clone(account) }
+    }
+
+    /// A part of a file that is mapped, which counts against no account.
+    pub(crate) fn of_file(account: &Arc<Account>, file: MappedFile, offset: usize, bytes: usize) -> Self {
+        Self { piece: Piece::of_file(file, offset), capacity: 0, bytes, account: Arc::clone(account) }
     }
 
     pub(crate) fn address(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Memory of the process, as the allocator gives it.
 
 use super::observer::{MemoryObserver, ZONE};
+use crate::shared_file::MappedFile;
 use anabranch_hal::ALLOCATION_ALIGNMENT;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -76,8 +77,10 @@ impl Drop for RawPiece {
 /// Memory that is returned to the process, or to the observer, when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// There until it is dropped, unless the memory is the program's.
+    /// There until it is dropped, unless the memory is that of others.
     raw: Option<RawPiece>,
+    /// The file that it is a part of, if it is, which is unmapped then.
+    _file: Option<MappedFile>,
     address: u64,
     observer: Option<Arc<dyn MemoryObserver>>,
 }
@@ -86,12 +89,18 @@ impl Piece {
     /// Zeroed memory. `None`: the process has not as much.
     pub(crate) fn allocate(bytes: usize, observer: Option<&Arc<dyn MemoryObserver>>) -> Option<Self> {
         let raw = RawPiece::allocate(bytes, if observer.is_some() { ZONE } else { 0 })?;
-        Some(Self { address: raw.address(), raw: Some(raw), observer: observer.cloned() })
+        Some(Self { address: raw.address(), raw: Some(raw), _file: None, observer: observer.cloned() })
     }
 
     /// Memory of the program, which it keeps and frees.
     pub(crate) fn of_program(address: u64) -> Self {
-        Self { address, raw: None, observer: None }
+        Self { address, raw: None, _file: None, observer: None }
+    }
+
+    /// Memory of a file, from an offset of the mapping.
+    pub(crate) fn of_file(file: MappedFile, offset: usize) -> Self {
+        let address = (file.base().as_ptr().addr() + offset) as u64;
+        Self { address, raw: None, _file: Some(file), observer: None }
     }
 
     pub(crate) fn address(&self) -> u64 {

@@ -30,6 +30,15 @@ pub(crate) enum MemoryKind {
     Global,
     /// Memory that a graph allocates.
     Graph,
+    /// A file that is mapped, which other processes use too.
+    External,
+}
+
+impl MemoryKind {
+    /// Whether others allocate and free it, and what lies around it is theirs.
+    pub(crate) fn is_of_others(self) -> bool {
+        matches!(self, Self::Registered | Self::External)
+    }
 }
 
 /// A piece of memory that a caller has.

@@ -182,6 +182,10 @@ impl Describer<'_> {
             NodeParameters::EventWait(event) | NodeParameters::EventRecord(event) => {
                 set("event", format!("{:#x}", event.as_raw()));
             }
+            NodeParameters::ExternalSignal(operations) | NodeParameters::ExternalWait(operations) => {
+                let values = operations.iter().map(|each| format!("{:#x}: {}", each.semaphore.as_raw(), each.value));
+                set("semaphores", values.collect::<Vec<_>>().join(", "));
+            }
             NodeParameters::Allocate(allocation) => {
                 set("address", format!("{:#x}", allocation.address.0));
                 set("bytes", allocation.bytes.to_string());

@@ -5,8 +5,9 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::kernel::{Kernel, KernelArguments, KernelCall, LaunchConfig};
 use crate::memory::{BufferSlice, BufferSliceMut, FillElement, Region, Volume, VolumeMut, region_copy};
-use crate::stream::{Signal, WaitCondition};
+use crate::stream::{ExternalSemaphore, Signal, WaitCondition};
 use anabranch_core::conditional_setter::setting_kernel;
+use anabranch_core::external_semaphore::operations;
 use anabranch_core::host_work::RepeatableHostWork;
 use anabranch_core::memory::Allocation;
 use anabranch_core::node_work::NodeWork as NodeWorkCore;
@@ -204,6 +205,26 @@ impl NodeWork<'_> {
         // SAFETY: the parameters name the event, which the work retains.
         let work = unsafe { NodeWorkCore::new(parameters) };
         Self::of(work.with_object(core.raw().clone()).in_context(core.context()))
+    }
+
+    /// Signals a semaphore of another API or process when the earlier nodes are complete. Each launch signals the same value.
+    /// Follows `cuGraphAddExternalSemaphoresSignalNode`.
+    pub fn signal_external_semaphore(semaphore: &ExternalSemaphore, value: u64) -> Self {
+        let operations = operations(&[(semaphore.core(), value)]);
+        Self::external(NodeParameters::ExternalSignal(operations), semaphore)
+    }
+
+    /// Waits for a semaphore of another API or process. Follows `cuGraphAddExternalSemaphoresWaitNode`.
+    pub fn wait_external_semaphore(semaphore: &ExternalSemaphore, value: u64) -> Self {
+        let operations = operations(&[(semaphore.core(), value)]);
+        Self::external(NodeParameters::ExternalWait(operations), semaphore)
+    }
+
+    fn external(parameters: NodeParameters, semaphore: &ExternalSemaphore) -> Self {
+        let core = semaphore.core();
+        // SAFETY: the parameters name the semaphore, which the work retains.
+        let work = unsafe { NodeWorkCore::new(parameters) };
+        Self::of(work.with_object(core.clone()).in_context(core.context()))
     }
 
     /// Waits until a signal's value satisfies the condition.

@@ -3,7 +3,7 @@
 use super::{Position, StreamState};
 use crate::engine::core::{Engine, Task};
 use crate::engine::observer::Operation;
-use crate::engine::value::ValueCondition;
+use crate::engine::value::{NumberCondition, ValueCondition};
 use anabranch_hal::{Callback, HostWork};
 use smallbox::SmallBox;
 use smallbox::space::S4;
@@ -21,6 +21,8 @@ pub(crate) enum Entry {
     WaitFor(Position),
     /// A value in memory that must be there first.
     WaitValue(ValueCondition),
+    /// A number that others share must be there first.
+    WaitNumber(NumberCondition),
     /// Takes the time, in nanoseconds since the driver was made.
     TimeStamp(Arc<AtomicU64>),
     /// All other work.
@@ -87,6 +89,7 @@ impl fmt::Debug for Entry {
             Self::Callback(_) => "Callback",
             Self::WaitFor(_) => "WaitFor",
             Self::WaitValue(_) => "WaitValue",
+            Self::WaitNumber(_) => "WaitNumber",
             Self::TimeStamp(_) => "TimeStamp",
             Self::Work(_) => "Work",
         })
