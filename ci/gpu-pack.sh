@@ -33,7 +33,8 @@ executables cargo build --release --package anabranch --examples | pack_into exa
 executables cargo bench --package anabranch --bench cuda_overhead --bench cuda_graphs --bench cuda_overlap \
     --bench cuda_await --bench host_device --no-run | pack_into benches
 executables cargo test --release --package anabranch-cuda --no-run | pack_into tests
-executables cargo test --release --package anabranch --test other_libraries_gpu --no-run | pack_into tests
+executables cargo test --release --package anabranch --test other_libraries_gpu --test external_vulkan --no-run |
+    pack_into tests
 executables cargo test --release --package anabranch --test programs --no-run | pack_into .
 
 if [ -n "${ANABRANCH_GPU_PYTHON:-}" ]; then
