@@ -165,6 +165,20 @@ def we_read_what_cupy_writes() -> None:
     expect({int(array[0]), int(array[-1])}, {13})
 
 
+def we_read_what_cupy_describes() -> None:
+    import cupy
+
+    theirs = cupy.cuda.Stream(non_blocking=True)
+    with theirs:
+        array = cupy.zeros(COUNT, cupy.int32)
+        array += 2
+        # It names the current stream.
+        buffer = CONTEXT.from_cuda_array_interface(array)
+    stream = CONTEXT.create_stream()
+    add(stream, buffer, 3)
+    expect(stream.download(buffer[-2:]).tolist(), [5, 5])
+
+
 def cupy_works_on_our_stream() -> None:
     import cupy
 
@@ -252,6 +266,7 @@ WAYS: list[Callable[[], None]] = [
     our_kernel_runs_between_two_of_torch,
     cupy_reads_what_we_write,
     we_read_what_cupy_writes,
+    we_read_what_cupy_describes,
     cupy_works_on_our_stream,
     we_work_on_a_stream_of_cupy,
     our_graph_captures_cupy,

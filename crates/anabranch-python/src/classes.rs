@@ -8,6 +8,7 @@ pub(crate) mod completion;
 pub(crate) mod conditional;
 pub(crate) mod config;
 pub(crate) mod context;
+mod cuda_array;
 pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod graph;

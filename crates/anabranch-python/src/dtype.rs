@@ -146,6 +146,11 @@ impl DType {
     pub(crate) fn of_tensor(data_type: DLDataType) -> Option<Self> {
         Self::ALL.iter().copied().find(|dtype| dtype.data_type() == data_type)
     }
+
+    /// The type that the array interface calls so.
+    pub(crate) fn of_typestr(typestr: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|dtype| dtype.typestr() == typestr)
+    }
 }
 
 /// The exception for a number that an element cannot be.

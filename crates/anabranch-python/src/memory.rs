@@ -164,11 +164,17 @@ impl Memory {
         dtype.with(Import(tensor, context, ready))
     }
 
-    /// Bytes that somebody else has allocated, as `int8`. `owner` is dropped on a thread that may wait for the interpreter.
+    /// Memory that somebody else has allocated. `owner` is dropped on a thread that may wait for the interpreter.
     ///
     /// # Safety
     /// As for [`Buffer::from_raw_parts`].
-    pub(crate) unsafe fn foreign(context: &Context, address: u64, bytes: usize, owner: Py<PyAny>) -> Result<Self> {
+    pub(crate) unsafe fn foreign(
+        context: &Context,
+        address: u64,
+        dtype: DType,
+        shape: &[usize],
+        owner: Py<PyAny>,
+    ) -> Result<Self> {
         struct Owner(Option<Py<PyAny>>);
 
         impl Drop for Owner {
@@ -185,9 +191,19 @@ impl Memory {
             }
         }
 
-        let (address, owner) = (anabranch::DevicePointer(address), Owner(Some(owner)));
-        // SAFETY: the caller promises the same.
-        unsafe { Buffer::<i8>::from_raw_parts(context, address, bytes, owner) }.map(Self::of)
+        struct Open<'a>(&'a Context, anabranch::DevicePointer, usize, Owner);
+
+        impl TypedCall for Open<'_> {
+            type Output = Result<Memory>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                // SAFETY: whoever calls `foreign` promises the same.
+                unsafe { Buffer::<T>::from_raw_parts(self.0, self.1, self.2, self.3) }.map(Memory::of)
+            }
+        }
+
+        let owner = Owner(Some(owner));
+        dtype.with(Open(context, anabranch::DevicePointer(address), count(shape)?, owner))
     }
 
     pub(crate) fn context(&self) -> &Context {

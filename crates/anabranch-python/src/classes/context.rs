@@ -6,7 +6,7 @@ use crate::classes::event::Event;
 use crate::classes::module::Module;
 use crate::classes::raw::Raw;
 use crate::classes::stream::Stream;
-use crate::classes::{module, open_stream, tensor};
+use crate::classes::{cuda_array, module, open_stream, tensor};
 use crate::dtype::DType;
 use crate::memory::{Memory, View, extents};
 use crate::slot::release;
@@ -135,7 +135,7 @@ impl Context {
     ) -> PyResult<Buffer> {
         let owner = owner.unwrap_or_else(|| py.None());
         // SAFETY: the caller promises that so many bytes are there as long as what is kept.
-        let memory = wait::call(py, || unsafe { Memory::foreign(&self.0, address, size, owner) })?;
+        let memory = wait::call(py, || unsafe { Memory::foreign(&self.0, address, DType::I8, &[size], owner) })?;
         Ok(Buffer::new(View::whole(memory, DType::I8, vec![size])))
     }
 
@@ -157,6 +157,13 @@ impl Context {
     #[pyo3(name = "from_dlpack", signature = (array, *, stream = None))]
     fn import_tensor(&self, array: &Bound<'_, PyAny>, stream: Option<&Bound<'_, Stream>>) -> PyResult<Py<PyAny>> {
         tensor::import(&self.0, array, stream)
+    }
+
+    /// A buffer of an array of a GPU that has `__cuda_array_interface__`, without a copy. All uses of the buffer come behind the
+    /// work of the stream that the array names, and of `stream`.
+    #[pyo3(name = "from_cuda_array_interface", signature = (array, *, stream = None))]
+    fn import_cuda_array(&self, array: &Bound<'_, PyAny>, stream: Option<&Bound<'_, Stream>>) -> PyResult<Py<PyAny>> {
+        cuda_array::import(&self.0, array, stream)
     }
 
     /// Loads a module: PTX as text, machine code of NVIDIA's tools as bytes, or what `compile` returned. Waits until the
