@@ -1,6 +1,10 @@
 //! Work that is composed before it is queued.
 
+mod each;
 mod pool;
+mod run;
+mod slot;
+mod steps;
 mod target;
 
 pub use pool::{StreamPolicy, StreamPool};
@@ -9,12 +13,14 @@ pub use target::RunTarget;
 use crate::completion::Enqueued;
 use crate::error::Result;
 use crate::stream::Stream;
+use each::Each;
+use slot::Slot;
 use std::fmt;
+use std::marker::PhantomData;
+use steps::{Choose, Step, Steps};
 use target::Place;
 
 const OPERATION: &str = "running an operation";
-
-type Queue<'a, T> = Box<dyn FnOnce(&Place<'_>) -> Result<T> + Send + 'a>;
 
 /// Work that is described and not yet queued. It is composed with other operations, and then run in a [`Stream`] or on a
 /// [`StreamPool`]: awaited with [`run_async`](Self::run_async), blocking with [`run`](Self::run), or queued by
@@ -28,6 +34,10 @@ type Queue<'a, T> = Box<dyn FnOnce(&Place<'_>) -> Result<T> + Send + 'a>;
 ///
 /// Parts share a stream where there are more of them than streams. Therefore a part must not wait for another one by a
 /// [`Signal`](crate::Signal), which may be behind it.
+///
+/// Operations can be composed of any number of others: running and dropping them goes through their parts in loops, except for
+/// operations that closures own, which are dropped with their closure. If a closure fails or unwinds, no later one is called; the
+/// later ones, and the values that were made for them, are dropped in their order.
 ///
 /// Running it has no thread and no scheduler of its own. Dropping it before it is run queues nothing, and dropping the future
 /// gives up nothing but the waiting and the value: buffers are freed behind the work. In Rust, `cuda-async` calls it
@@ -61,12 +71,21 @@ type Queue<'a, T> = Box<dyn FnOnce(&Place<'_>) -> Result<T> + Send + 'a>;
 /// ```
 #[must_use = "an operation is not queued until one of its methods does it"]
 pub struct Operation<'a, T> {
-    queue: Queue<'a, T>,
+    steps: Steps<'a>,
+    /// The last step fills it.
+    value: Slot<T>,
 }
 
-impl<'a, T: 'a> Operation<'a, T> {
-    fn composed(queue: impl FnOnce(&Place<'_>) -> Result<T> + Send + 'a) -> Self {
-        Self { queue: Box::new(queue) }
+impl<'a, T: Send + 'a> Operation<'a, T> {
+    /// The steps, and then one that makes the value.
+    fn ending(mut steps: Steps<'a>, queue: impl FnOnce(&Stream) -> Result<T> + Send + 'a) -> Self {
+        let value = Slot::new();
+        let filled = value.share();
+        steps.push(Step::Queue(Box::new(move |stream| {
+            filled.fill(queue(stream)?);
+            Ok(())
+        })));
+        Self { steps, value }
     }
 
     /// The work that `queue` queues in the stream that it gets, and the value that it returns.
@@ -74,65 +93,75 @@ impl<'a, T: 'a> Operation<'a, T> {
     where
         F: FnOnce(&Stream) -> Result<T> + Send + 'a,
     {
-        Self::composed(move |place| queue(place.stream))
+        Self::ending(Steps::default(), queue)
     }
 
     /// No work, and that value.
-    pub fn value(value: T) -> Self
-    where
-        T: Send,
-    {
-        Self::composed(move |_| Ok(value))
+    pub fn value(value: T) -> Self {
+        Self::ending(Steps::default(), move |_| Ok(value))
     }
 
     /// This work, followed by the work that `next` queues in the same stream. `next` gets the value of this operation.
-    pub fn then<U: 'a, F>(self, next: F) -> Operation<'a, U>
+    pub fn then<U: Send + 'a, F>(self, next: F) -> Operation<'a, U>
     where
         F: FnOnce(&Stream, T) -> Result<U> + Send + 'a,
     {
-        Operation::composed(move |place| next(place.stream, (self.queue)(place)?))
+        let value = self.value;
+        Operation::ending(self.steps, move |stream| next(stream, value.take()?))
     }
 
     /// This work, followed by the operation that `next` returns. `next` gets the value of this operation, and decides which
     /// work follows before this work has run: the value says nothing of its results.
-    pub fn and_then<U: 'a, F>(self, next: F) -> Operation<'a, U>
+    pub fn and_then<U: Send + 'a, F>(self, next: F) -> Operation<'a, U>
     where
         F: FnOnce(T) -> Operation<'a, U> + Send + 'a,
     {
-        Operation::composed(move |place| {
-            let value = (self.queue)(place)?;
-            (next(value).queue)(place)
-        })
+        let (mut steps, result) = (self.steps, Slot::new());
+        let choice = AndThen { value: self.value, next, result: result.share(), chosen: PhantomData };
+        steps.push(Step::Choose(Box::new(choice)));
+        Operation { steps, value: result }
     }
 
     /// The work of both operations, and the values of both. On a [`StreamPool`] of several streams, the work of `other` is in
     /// another stream. What follows comes after both.
-    pub fn zip<U: 'a>(self, other: Operation<'a, U>) -> Operation<'a, (T, U)> {
-        Operation::composed(move |place| {
-            let forks = place.fork(1)?;
-            let left = (self.queue)(place)?;
-            let right = (other.queue)(forks.place(0))?;
-            forks.join()?;
-            Ok((left, right))
-        })
+    pub fn zip<U: Send + 'a>(self, other: Operation<'a, U>) -> Operation<'a, (T, U)> {
+        let mut steps = self.steps;
+        steps.push_front(Step::Fork(1));
+        steps.push(Step::Part(1));
+        steps.append(other.steps);
+        let (left, right) = (self.value, other.value);
+        Operation::ending(steps, move |_| Ok((left.take()?, right.take()?))).joined()
     }
 
     /// The work of all operations, and their values in the same order. On a [`StreamPool`], they are in its streams in turns,
     /// beginning with the stream of the whole. What follows comes after all of them.
     pub fn all(operations: impl IntoIterator<Item = Self>) -> Operation<'a, Vec<T>> {
-        // Not collected, which reserves as much as the iterator says.
-        let mut parts: Vec<Self> = Vec::new();
-        operations.into_iter().for_each(|operation| parts.push(operation));
-        Operation::composed(move |place| {
-            let forks = place.fork(parts.len().saturating_sub(1))?;
+        let (mut steps, mut parts) = (Steps::default(), Each::default());
+        for operation in operations {
+            steps.push(Step::Part(parts.len()));
+            steps.append(operation.steps);
+            parts.push_back(operation.value);
+        }
+        steps.push_front(Step::Fork(parts.len().saturating_sub(1)));
+        let take_values = move |_: &Stream| {
             let mut values = Vec::with_capacity(parts.len());
-            for (operation, turn) in parts.into_iter().zip((0..=forks.len()).cycle()) {
-                let place = if turn == 0 { place } else { forks.place(turn - 1) };
-                values.push((operation.queue)(place)?);
+            while let Some(part) = parts.pop_front() {
+                values.push(part.take()?);
             }
-            forks.join()?;
             Ok(values)
-        })
+        };
+        Operation::ending(steps, take_values).joined()
+    }
+
+    /// This operation, which began with a fork, and the join. What the parts have made is dropped before the join.
+    fn joined(mut self) -> Self {
+        self.steps.push(Step::Join);
+        self
+    }
+
+    fn run_at(self, place: &Place<'_>) -> Result<T> {
+        run::run(self.steps, place)?;
+        self.value.take()
     }
 
     /// Queues the work and returns the value at once. In the scope of a capture, the work is captured.
@@ -142,7 +171,7 @@ impl<'a, T: 'a> Operation<'a, T> {
     /// for another, such as [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED)
     /// if a stream of the pool is capturing.
     pub fn queue(self, target: &impl RunTarget) -> Result<T> {
-        target.with_place(|place| (self.queue)(place))
+        target.with_place(|place| self.run_at(place))
     }
 
     /// Queues the work, blocks until it is complete, and returns the value. Waits, as
@@ -155,7 +184,7 @@ impl<'a, T: 'a> Operation<'a, T> {
     pub fn run(self, target: &impl RunTarget) -> Result<T> {
         target.with_place(|place| {
             place.stream.core().refuse_while_capturing(OPERATION)?;
-            let value = (self.queue)(place)?;
+            let value = self.run_at(place)?;
             place.stream.synchronize()?;
             Ok(value)
         })
@@ -168,7 +197,35 @@ impl<'a, T: 'a> Operation<'a, T> {
     /// The future returns the errors of [`queue`](Self::queue) and of
     /// [`enqueue_async`](Stream::enqueue_async).
     pub fn run_async(self, target: &impl RunTarget) -> Enqueued<T> {
-        target.with_place(|place| place.stream.enqueue_async(|_| (self.queue)(place)))
+        target.with_place(|place| place.stream.enqueue_async(|_| self.run_at(place)))
+    }
+}
+
+/// The steps of the operation that a closure returns, and one that hands its value on.
+struct AndThen<'a, T, U, F> {
+    value: Slot<T>,
+    next: F,
+    result: Slot<U>,
+    chosen: PhantomData<Steps<'a>>,
+}
+
+impl<'a, T, U, F> Choose for AndThen<'a, T, U, F>
+where
+    T: Send,
+    U: Send + 'a,
+    F: FnOnce(T) -> Operation<'a, U> + Send,
+{
+    fn choose<'s>(self: Box<Self>) -> Result<Steps<'s>>
+    where
+        Self: 's,
+    {
+        let Self { value, next, result, .. } = *self;
+        let Operation { mut steps, value: chosen } = next(value.take()?);
+        steps.push(Step::Queue(Box::new(move |_| {
+            result.fill(chosen.take()?);
+            Ok(())
+        })));
+        Ok(steps)
     }
 }
 

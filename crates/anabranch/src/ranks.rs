@@ -9,4 +9,6 @@ ranks! { from 10;
     ENTERED_STREAMS,
     /// The operations of a pool's stream. No other lock is taken while it is held.
     POOL_PENDING,
+    /// A value between two steps of an operation. No other lock is taken while it is held.
+    OPERATION_VALUE,
 }

@@ -245,6 +245,39 @@ fn a_closure_that_unwinds_leaves_the_streams_of_a_pool_joined() {
 }
 
 #[test]
+fn work_that_the_drop_of_a_value_queues_is_joined_too() {
+    /// Queues work in the stream of its part.
+    struct Queues<'a> {
+        pool: &'a StreamPool,
+        stream: u64,
+        gate: &'a Signal,
+    }
+    impl Drop for Queues<'_> {
+        fn drop(&mut self) {
+            let stream = self.pool.streams().find(|stream| stream.id() == self.stream).unwrap();
+            stream.wait_signal(self.gate, WaitCondition::GreaterOrEqual, 1).unwrap();
+        }
+    }
+    let context = host();
+    let pool = pool(&context, 2, StreamPolicy::RoundRobin);
+    let gate = context.create_signal().unwrap();
+    let (pool, gate) = (&pool, &gate);
+    let mut origin = None;
+    let first = Operation::new(|stream| {
+        origin = Some(stream.id());
+        Ok(None)
+    });
+    let queues = Operation::new(|stream| Ok(Some(Queues { pool, stream: stream.id(), gate })));
+    let fails = Operation::new(|_| Err(error()));
+    let never = id().zip(id()).then(|_, _| -> Result<Option<Queues<'_>>> { unreachable!() });
+    assert!(Operation::all([first, queues, fails, never]).queue(pool).is_err());
+    let origin = pool.streams().find(|stream| Some(stream.id()) == origin).unwrap();
+    assert!(!origin.query().unwrap(), "it comes after what was queued last");
+    gate.set(1);
+    origin.synchronize().unwrap();
+}
+
+#[test]
 fn giving_an_operation_up_leaves_its_work_and_frees_its_memory_behind_it() {
     let context = checked_host();
     let pool = pool(&context, 2, StreamPolicy::LeastLoaded);
@@ -358,10 +391,15 @@ fn threads_share_a_pool() {
 fn safety_21_operations_and_pools_can_be_sent() {
     fn sendable<T: Send>(_: &T) {}
     fn shared<T: Sync>(_: &T) {}
+    // One that lives long is used where others borrow.
+    fn shorter<'a, T>(operation: Operation<'static, T>, _: &'a Context) -> Operation<'a, T> {
+        operation
+    }
     let context = host();
     let pool = Arc::new(pool(&context, 2, StreamPolicy::LeastLoaded));
     sendable(&pool);
     shared(&pool);
+    sendable(&shorter(filled(5), &context));
     let operation = filled(5).zip(filled(6));
     sendable(&operation);
     let other = pool.clone();

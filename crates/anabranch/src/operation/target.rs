@@ -14,46 +14,44 @@ pub struct Place<'p> {
     pub(super) pool: Option<&'p StreamPool>,
 }
 
-impl<'p> Place<'p> {
-    /// Up to `count` other streams of the pool, whose later work comes behind that of this place.
-    pub(super) fn fork(&self, count: usize) -> Result<Forks<'p>> {
-        let mut forks = Forks { origin: self.stream, forks: Vec::new(), own: *self };
-        let Some(pool) = self.pool else { return Ok(forks) };
-        while forks.forks.len() < count {
-            let taken =
-                |stream: &Stream| stream == self.stream || forks.forks.iter().any(|fork| fork.place.stream == stream);
-            let Some(lane) = pool.choose(taken) else { break };
-            let fork = Fork { place: Place { stream: lane.stream(), pool: self.pool }, _lane: lane };
-            fork.place.stream.core().refuse_while_capturing(OPERATION)?;
-            fork.place.stream.wait_stream(self.stream)?;
-            forks.forks.push(fork);
-        }
-        Ok(forks)
-    }
-}
-
 /// A stream that has left another one. The drop of the lane notes its work for the policy of the pool.
 struct Fork<'p> {
     place: Place<'p>,
     _lane: Lane<'p>,
 }
 
-/// Streams that have left another one. They join it, also if queueing their work fails or unwinds.
+/// Streams that have left that of a place, their origin. They join it, also if queueing their work fails or unwinds.
 pub(super) struct Forks<'p> {
-    origin: &'p Stream,
+    origin: Place<'p>,
     forks: Vec<Fork<'p>>,
-    /// In place of a fork, where there is none.
-    own: Place<'p>,
 }
 
 impl<'p> Forks<'p> {
-    pub(super) fn len(&self) -> usize {
-        self.forks.len()
+    /// None yet.
+    pub(super) fn new(origin: Place<'p>) -> Self {
+        Self { origin, forks: Vec::new() }
     }
 
-    /// The place of one part: that of a fork, or of the whole if there is no such fork.
-    pub(super) fn place(&self, number: usize) -> &Place<'p> {
-        self.forks.get(number).map_or(&self.own, |fork| &fork.place)
+    /// Up to `count` other streams of the pool leave, whose later work comes behind that of the origin.
+    pub(super) fn leave(&mut self, count: usize) -> Result<()> {
+        let Some(pool) = self.origin.pool else { return Ok(()) };
+        while self.forks.len() < count {
+            let taken = |stream: &Stream| {
+                stream == self.origin.stream || self.forks.iter().any(|fork| fork.place.stream == stream)
+            };
+            let Some(lane) = pool.choose(taken) else { break };
+            let fork = Fork { place: Place { stream: lane.stream(), pool: Some(pool) }, _lane: lane };
+            fork.place.stream.core().refuse_while_capturing(OPERATION)?;
+            fork.place.stream.wait_stream(self.origin.stream)?;
+            self.forks.push(fork);
+        }
+        Ok(())
+    }
+
+    /// The place of one part. They take turns, and the first has that of the origin.
+    pub(super) fn place(&self, part: usize) -> &Place<'p> {
+        let turn = part % (self.forks.len() + 1);
+        turn.checked_sub(1).and_then(|fork| self.forks.get(fork)).map_or(&self.origin, |fork| &fork.place)
     }
 
     /// Makes later work of the stream come behind all that is in the forks.
@@ -62,7 +60,7 @@ impl<'p> Forks<'p> {
     }
 
     fn join_all(&mut self) -> Result<()> {
-        let join = |fork: Fork<'_>| self.origin.wait_stream(fork.place.stream);
+        let join = |fork: Fork<'_>| self.origin.stream.wait_stream(fork.place.stream);
         self.forks.drain(..).map(join).fold(Ok(()), Result::and)
     }
 }
