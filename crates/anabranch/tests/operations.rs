@@ -122,26 +122,6 @@ fn parts_run_side_by_side_on_a_pool() {
 }
 
 #[test]
-fn an_iterator_that_says_a_wrong_length_is_taken_as_it_is() {
-    struct Endless(usize);
-    impl Iterator for Endless {
-        type Item = Operation<'static, usize>;
-
-        fn next(&mut self) -> Option<Self::Item> {
-            self.0 = self.0.checked_sub(1)?;
-            Some(Operation::value(self.0))
-        }
-
-        fn size_hint(&self) -> (usize, Option<usize>) {
-            (usize::MAX, None)
-        }
-    }
-    let context = host();
-    let pool = pool(&context, 2, StreamPolicy::RoundRobin);
-    assert_eq!(Operation::all(Endless(3)).run(&pool).unwrap(), [2, 1, 0]);
-}
-
-#[test]
 fn what_follows_comes_after_all_parts_and_these_after_what_was_before() {
     let context = host();
     for policy in POLICIES {

@@ -6,9 +6,9 @@
 mod common;
 
 use anabranch::{
-    BodyGraph, CaptureMode, CaptureScope, ConditionalKind, Context, DualModule, Error, ExecutableGraph, Graph,
-    HostFunction, HostModule, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamPolicy, StreamPool,
-    WaitCondition, flush_deferred_drops,
+    BatchCopy, BatchRegion, BodyGraph, CaptureMode, CaptureScope, ConditionalKind, Context, Discard, DualModule, Error,
+    ExecutableGraph, Graph, HostFunction, HostModule, Instance, Kernel, LaunchConfig, MemoryLocation, NodeWork,
+    Operation, Prefetch, Region, Status, Stream, StreamPolicy, StreamPool, Volume, WaitCondition, flush_deferred_drops,
 };
 use common::{assert_ends, host};
 use std::sync::Arc;
@@ -283,5 +283,55 @@ fn safety_53_a_pool_of_more_streams_than_memory_holds_is_refused() {
     for count in [usize::MAX, usize::MAX / 2, (1 << 16) + 1] {
         let error = StreamPool::new(&context, count, StreamPolicy::RoundRobin).unwrap_err();
         assert_eq!(error.status(), Status::INVALID_VALUE, "{count}");
+    }
+}
+
+#[test]
+fn safety_101_iterators_that_say_a_wrong_length_are_taken_as_they_are() {
+    /// What another iterator returns, but not as many as it says.
+    struct Says<I>(I, usize);
+    impl<I: Iterator> Iterator for Says<I> {
+        type Item = I::Item;
+
+        fn next(&mut self) -> Option<I::Item> {
+            self.0.next()
+        }
+
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (self.1, Some(self.1))
+        }
+    }
+    // More than any vector has room for, more than there is memory for, and fewer than there are.
+    for length in [usize::MAX, isize::MAX as usize / 1024, 0] {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let ones = stream.upload(&[1u32; 4]).unwrap();
+        let mut copies = [(); 2].map(|()| stream.allocate_zeroed::<u32>(4).unwrap());
+        let batch = copies.iter_mut().map(|copy| BatchCopy::new(copy, &ones).unwrap());
+        stream.copy_batch(Says(batch, length)).unwrap();
+        assert!(copies.iter().all(|copy| stream.download(copy).unwrap() == [1; 4]));
+        let mut rows = [[0; 2]; 2];
+        let region = Region { extent: [2, 1, 1], ..Region::default() };
+        let batch = rows.iter_mut();
+        let batch = batch.map(|row| BatchRegion::to_host(row, 2, 1, Volume::new(&ones, 4, 1), &region).unwrap());
+        stream.copy_region_batch(Says(batch, length)).unwrap();
+        assert_eq!(rows, [[1; 2]; 2]);
+        let mut managed = [(); 2].map(|()| context.allocate_managed::<u32>(4).unwrap());
+        let batch = managed.iter().map(|memory| Prefetch::new(memory, MemoryLocation::Host).unwrap());
+        stream.prefetch_batch(Says(batch, length)).unwrap();
+        let batch = managed.iter_mut().map(|memory| Discard::new(memory).unwrap());
+        // SAFETY: nobody reads the memory.
+        unsafe { stream.discard_batch(Says(batch, length)) }.unwrap();
+        let operations = (0..3).map(Operation::value);
+        assert_eq!(Operation::all(Says(operations, length)).run(&stream).unwrap(), [0, 1, 2]);
+        let all = context.device().multiprocessors().unwrap();
+        let green = context.create_green_context(Says([&all].into_iter(), length)).unwrap();
+        assert_eq!(green.multiprocessors().unwrap().count(), all.count());
+        // Memory is reserved for as many elements as there are to be, if there is so much.
+        match stream.upload_elements(Says(0..3u32, length)) {
+            Ok(buffer) => assert_eq!(stream.download(&buffer).unwrap(), [0, 1, 2]),
+            Err(error) => assert!(length > 0 && error.status() == Status::OUT_OF_MEMORY, "{error}"),
+        }
+        stream.synchronize().unwrap();
     }
 }

@@ -18,6 +18,15 @@ use std::sync::Arc;
 
 const OPERATION: &str = "copying a batch";
 
+/// What an iterator of the program returns. No memory is reserved for as many items as the iterator says, which may be any number:
+/// reserving too much panics or ends the process.
+pub(super) fn gathered<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut gathered = Vec::new();
+    // `extend` and `collect` reserve.
+    items.into_iter().for_each(|item| gathered.push(item));
+    gathered
+}
+
 /// Hints for a copy (`CUmemcpyAttributes`). They never change what is copied, and drivers may ignore them.
 ///
 /// Drivers before CUDA 12.8 have no hints, and a single copy of a region has none before CUDA 13.2 unless it is in a batch.
@@ -228,7 +237,7 @@ impl Stream {
     /// copied then. If a driver without batches refuses a copy, others may have been made.
     #[track_caller]
     pub fn copy_batch<'a>(&self, copies: impl IntoIterator<Item = BatchCopy<'a>>) -> Result<()> {
-        let copies: Vec<_> = copies.into_iter().collect();
+        let copies = gathered(copies);
         self.submit_batch(OPERATION, &copies)
     }
 

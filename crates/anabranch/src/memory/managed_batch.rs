@@ -1,5 +1,6 @@
 //! Managed memory: moved and discarded in batches.
 
+use super::batch::gathered;
 use super::{BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
@@ -71,7 +72,7 @@ fn submitted<'a>(
     ranges: impl Iterator<Item = BatchRange<'a>>,
     operation: &'static str,
 ) -> Result<Vec<BatchRange<'a>>> {
-    let mut ranges: Vec<_> = ranges.collect();
+    let mut ranges = gathered(ranges);
     ranges.iter().try_for_each(|range| range.memory.require_context(stream.core(), operation))?;
     ranges.retain(|range| range.range.bytes > 0);
     Ok(ranges)

@@ -4,7 +4,7 @@
 //! other, and a destination from there when the copies have run, for which the call waits.
 
 use super::super::{Region, Volume, VolumeMut, on_host, region_copy, region_from_host, region_to_host};
-use super::{CopyHints, host_accesses, uncaptured};
+use super::{CopyHints, gathered, host_accesses, uncaptured};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::batch::{self, give_back_behind};
@@ -172,7 +172,7 @@ impl Stream {
     /// Same as [`copy_batch`](Self::copy_batch).
     #[track_caller]
     pub fn copy_region_batch<'a>(&self, copies: impl IntoIterator<Item = BatchRegion<'a>>) -> Result<()> {
-        let copies: Vec<_> = copies.into_iter().collect();
+        let copies = gathered(copies);
         self.submit_regions("copying a batch of regions", &copies)
     }
 
