@@ -10,6 +10,14 @@ use anabranch_hal::{DevicePointer, ExternalMemoryHandle};
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(unix)]
+const UNSUPPORTED: &str =
+    "ask Device::capabilities for EXTERNAL_MEMORY before, and copy through the host where it is missing";
+#[cfg(unix)]
+const NO_MEMORY: &str = "pass a file descriptor of memory of this device that another API has exported as an opaque file \
+     descriptor, with the size that was allocated; of the software device, one of a file that can be mapped and is at least \
+     as long";
+
 /// Memory that another API or another process has exported.
 pub struct ExternalMemoryCore {
     context: Arc<ContextCore>,
@@ -48,22 +56,14 @@ impl ExternalMemoryCore {
                 .with_hint("pass the size of the memory, as it was allocated by what has exported it")
                 .at(context.place()));
         }
-        let explain = |error: Error| {
-            match error.status() {
-            Status::NOT_SUPPORTED => error.with_hint(
-                "ask Device::capabilities for EXTERNAL_MEMORY before, and copy through the host where it is missing",
-            ),
+        let explain = |error: Error| match error.status() {
+            Status::NOT_SUPPORTED => error.with_hint(UNSUPPORTED),
             Status::INVALID_VALUE
             | Status::INVALID_HANDLE
             | Status::INVALID_DEVICE
             | Status::OPERATING_SYSTEM
-            | Status::UNKNOWN => error.with_hint(
-                "pass a file descriptor of memory of this device that another API has exported as an opaque file \
-                 descriptor, with the size that was allocated; of the software device, one of a file that can be mapped \
-                 and is at least as long",
-            ),
+            | Status::UNKNOWN => error.with_hint(NO_MEMORY),
             _ => error.of_another_capture(),
-        }
         };
         let (driver, call) = (context.driver(), context.call(operation));
         // SAFETY: the file descriptor is open until the call returns, and the caller promises what is said of its memory.

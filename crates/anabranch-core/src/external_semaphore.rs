@@ -11,6 +11,13 @@ use anabranch_hal::{ExternalSemaphoreHandle, ExternalSemaphoreKind, ExternalSema
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(unix)]
+const UNSUPPORTED: &str = "ask Device::capabilities for EXTERNAL_SEMAPHORES before, and wait on the host where it is missing; \
+     the software device has timeline semaphores only";
+#[cfg(unix)]
+const NO_SEMAPHORE: &str = "pass a file descriptor of a semaphore of that kind that another API has exported as an opaque \
+     file descriptor; of the software device, one of a file of at least 8 bytes that can be mapped";
+
 /// A semaphore that another API or another process has exported. It is given up when nobody holds it any more, which graphs
 /// do whose nodes use it, and the context is idle.
 pub struct ExternalSemaphoreCore {
@@ -40,22 +47,14 @@ impl ExternalSemaphoreCore {
 
         let operation = "importing an external semaphore";
         refuse_inside(operation).map_err(|error| error.at(context.place()))?;
-        let explain = |error: Error| {
-            match error.status() {
-            Status::NOT_SUPPORTED => error.with_hint(
-                "ask Device::capabilities for EXTERNAL_SEMAPHORES before, and wait on the host where it is missing; the \
-                 software device has timeline semaphores only",
-            ),
+        let explain = |error: Error| match error.status() {
+            Status::NOT_SUPPORTED => error.with_hint(UNSUPPORTED),
             Status::INVALID_VALUE
             | Status::INVALID_HANDLE
             | Status::INVALID_DEVICE
             | Status::OPERATING_SYSTEM
-            | Status::UNKNOWN => error.with_hint(
-                "pass a file descriptor of a semaphore of that kind that another API has exported as an opaque file \
-                 descriptor; of the software device, one of a file of at least 8 bytes that can be mapped",
-            ),
+            | Status::UNKNOWN => error.with_hint(NO_SEMAPHORE),
             _ => error.of_another_capture(),
-        }
         };
         let (driver, call) = (context.driver(), context.call(operation));
         // SAFETY: the file descriptor is open until the call returns, and the caller promises what is said of its semaphore.
