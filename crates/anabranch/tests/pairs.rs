@@ -18,6 +18,8 @@ mod contexts;
 mod coverage;
 #[path = "pairs/devices.rs"]
 mod devices;
+#[path = "pairs/external.rs"]
+mod external;
 #[path = "pairs/graphs.rs"]
 mod graphs;
 #[path = "pairs/green_contexts.rs"]

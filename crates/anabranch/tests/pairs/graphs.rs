@@ -12,7 +12,7 @@ use futures::executor::block_on;
 const EXCLUDED: &[Status] = &[Status::ILLEGAL_STATE];
 
 /// Makes a graph of one node, and launches it.
-fn launch_one(world: &World, side: &mut Side<'_, '_>, work: NodeWork<'_>) -> Result<()> {
+pub(crate) fn launch_one(world: &World, side: &mut Side<'_, '_>, work: NodeWork<'_>) -> Result<()> {
     let mut graph = world.context.create_graph()?;
     graph.add((), work)?;
     graph.instantiate()?.launch(world.stream(&mut side.random))

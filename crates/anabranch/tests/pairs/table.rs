@@ -38,6 +38,7 @@ pub(crate) fn all() -> Vec<&'static Call> {
         crate::work::CALLS,
         crate::operations::CALLS,
         crate::memory::CALLS,
+        crate::external::CALLS,
         crate::captures::CALLS,
         crate::graphs::CALLS,
         crate::green_contexts::CALLS,

@@ -1,5 +1,6 @@
 //! What two calls have in common, and what each of them has for itself.
 
+use crate::external::External;
 use anabranch::hal::{CompileOutput, CompileRequest, Compiler as Driver, Failure};
 use anabranch::{
     Buffer, BufferSliceMut, CaptureMode, CompileOptions, Compiled, Compiler, Context, ContextFlags, Device, DualModule,
@@ -59,6 +60,7 @@ pub(crate) struct World {
     pub(crate) events: Vec<Event>,
     /// Its halves are always equal.
     pub(crate) signal: Signal,
+    pub(crate) external: Option<External>,
     pub(crate) pool: MemoryPool,
     /// Written by graphs only, always the same value in every element.
     pub(crate) shared: Buffer<u32>,
@@ -150,6 +152,7 @@ impl World {
             scoped: context.create_stream()?,
             lanes: StreamPool::new(&context, 2, StreamPolicy::LeastLoaded)?,
             signal: context.create_signal()?,
+            external: External::import(&context, files.path())?,
             pool: device.create_memory_pool(&MemoryPoolOptions::default())?,
             plain_pinned: context.allocate_pinned(LENGTH)?,
             plain_managed: context.allocate_managed(LENGTH)?,
