@@ -2,7 +2,7 @@
 
 use crate::captured::{Effect, Graph, two};
 use crate::world::{StreamSlot, World};
-use anabranch::{Node, NodeWork};
+use anabranch::{Node, NodeWork, Status};
 use proptest::prelude::*;
 
 /// The work of a node: it fills a buffer, or copies another one to it.
@@ -99,8 +99,15 @@ impl World<'_> {
                     let is_copy = matches!(own.effects[index], Effect::Copy { .. });
                     let work = Work { from: is_copy.then_some(work.from.unwrap_or(work.to + 1)), ..work };
                     let node = own.nodes[index];
-                    let set = |work: NodeWork<'_>| graph.executable.set_node(node, work).unwrap();
-                    if executable && let Some(((), effect)) = self.with_work(&stream, work, set) {
+                    let set = |work: NodeWork<'_>| match graph.executable.set_node(node, work) {
+                        // Memory of a context takes the place of memory from a pool, or the other way round.
+                        Err(error) if is_copy && error.status() == Status::INVALID_VALUE => false,
+                        changed => {
+                            changed.unwrap();
+                            true
+                        }
+                    };
+                    if executable && let Some((true, effect)) = self.with_work(&stream, work, set) {
                         graph.effects[index] = effect;
                     }
                     let set = |work: NodeWork<'_>| own.graph.set_node(node, work).unwrap();
@@ -114,8 +121,11 @@ impl World<'_> {
                 let Some(place) = self.made_by_hand(graph) else { return };
                 let graph = &mut self.graphs[place];
                 if let Some(source) = &graph.source {
-                    graph.executable.update(&source.graph).unwrap();
-                    graph.effects.clone_from(&source.effects);
+                    match graph.executable.update(&source.graph) {
+                        Ok(()) => graph.effects.clone_from(&source.effects),
+                        // As above.
+                        Err(refused) => assert_eq!(refused.error().status(), Status::GRAPH_EXEC_UPDATE_FAILURE),
+                    }
                 }
             }
         }
