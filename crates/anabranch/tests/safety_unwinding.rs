@@ -96,6 +96,8 @@ fn assert_launches(what: &str, graph: &mut Graph, stream: &Stream, nodes: usize)
     let count = Arc::new(AtomicUsize::new(0));
     let inside = count.clone();
     graph.add((), NodeWork::host_func(move || _ = inside.fetch_add(1, Ordering::SeqCst))).unwrap();
+    // A trap that another thread drops captures in the stream.
+    flush_deferred_drops();
     graph.instantiate().unwrap().launch(stream).unwrap();
     let _ = stream.synchronize();
     assert_eq!(count.load(Ordering::SeqCst), 1, "{what}");
