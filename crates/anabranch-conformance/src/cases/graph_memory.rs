@@ -28,8 +28,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.memory_freed_by_another_graph", "G6", memory_freed_by_another_graph),
     Case::new("graph.memory_outlives_its_executable", "G6", memory_outlives_its_executable),
     Case::new("graph.memory_goes_with_its_executable", "G6", memory_goes_with_its_executable),
-    Case::new("graph.memory_of_a_child_comes_before_its_node", "G3", memory_of_a_child_comes_before_its_node)
-        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.memory_attributes", "M4", memory_attributes)
         .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.memory_high_water_marks_are_reset", "M4", memory_high_water_marks_are_reset),
@@ -293,19 +291,6 @@ fn memory_outlives_its_executable(environment: &Environment) -> Verdict {
     drop(second);
     equal("freeing it after the executable graph was destroyed", free(&raw, address), Status::SUCCESS)?;
     raw.synchronize()
-}
-
-/// The node is added after the graph was instantiated.
-fn memory_of_a_child_comes_before_its_node(environment: &Environment) -> Verdict {
-    let (graph, child) = (RawGraph::new(environment)?, RawGraph::new(environment)?);
-    let executable = graph.must_instantiate()?;
-    graph.must_add(&[], NodeParameters::Child(child.handle()))?;
-    let set = || Ok::<_, Failed>(executable.set(&graph, 0, &NodeParameters::Child(child.handle()))?.0);
-    equal("a child", set()?, Status::INVALID_VALUE)?;
-    let device = environment.device().ordinal();
-    let node = AllocationNode { device, bytes: 64, access: Vec::new(), address: DevicePointer::NULL };
-    child.must_add(&[], NodeParameters::Allocate(node))?;
-    equal("a child that allocates", set()?, Status::GRAPH_EXEC_UPDATE_FAILURE)
 }
 
 const USED: GraphMemoryAttribute = GraphMemoryAttribute::UsedCurrent;

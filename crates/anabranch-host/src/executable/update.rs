@@ -90,6 +90,9 @@ impl ExecutableState {
             }
             _ => {}
         }
+        let (index, id) = self.index(node)?;
+        let before = Arc::clone(&self.launches.lock().plan);
+        let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
         if let NodeParameters::Child(child) = &parameters {
             // SAFETY: the caller promises that the graph in the parameters exists.
             if GraphState::of(unsafe { Live::new(*child) })?.lock().marks.own_something() {
@@ -97,9 +100,6 @@ impl ExecutableState {
                 return Err(Failure::argument(Status::GRAPH_EXEC_UPDATE_FAILURE, what));
             }
         }
-        let (index, id) = self.index(node)?;
-        let before = Arc::clone(&self.launches.lock().plan);
-        let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
         if old.action.kind() != parameters.kind() {
             return Err(Failure::argument(Status::INVALID_VALUE, "the parameters are those of another kind of node"));
         }
