@@ -17,7 +17,7 @@ use each::Each;
 use slot::Slot;
 use std::fmt;
 use std::marker::PhantomData;
-use steps::{Choose, Step, Steps};
+use steps::{Choose, Queue, Step, Steps};
 use target::Place;
 
 const OPERATION: &str = "running an operation";
@@ -77,12 +77,15 @@ pub struct Operation<'a, T> {
 }
 
 impl<'a, T: Send + 'a> Operation<'a, T> {
-    /// The steps, and then one that makes the value.
-    fn ending(mut steps: Steps<'a>, queue: impl FnOnce(&Stream) -> Result<T> + Send + 'a) -> Self {
+    /// The steps, and then the one that makes the value. `end` makes a step of what is to be done in it.
+    fn ending<F>(mut steps: Steps<'a>, end: fn(Queue<'a>) -> Step<'a>, make: F) -> Self
+    where
+        F: FnOnce(&Stream) -> Result<T> + Send + 'a,
+    {
         let value = Slot::new();
         let filled = value.share();
-        steps.push(Step::Queue(Box::new(move |stream| {
-            filled.fill(queue(stream)?);
+        steps.push(end(Box::new(move |stream| {
+            filled.fill(make(stream)?);
             Ok(())
         })));
         Self { steps, value }
@@ -93,12 +96,12 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
     where
         F: FnOnce(&Stream) -> Result<T> + Send + 'a,
     {
-        Self::ending(Steps::default(), queue)
+        Self::ending(Steps::default(), Step::Queue, queue)
     }
 
     /// No work, and that value.
     pub fn value(value: T) -> Self {
-        Self::ending(Steps::default(), move |_| Ok(value))
+        Self::ending(Steps::default(), Step::Queue, move |_| Ok(value))
     }
 
     /// This work, followed by the work that `next` queues in the same stream. `next` gets the value of this operation.
@@ -106,8 +109,8 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
     where
         F: FnOnce(&Stream, T) -> Result<U> + Send + 'a,
     {
-        let value = self.value;
-        Operation::ending(self.steps, move |stream| next(stream, value.take()?))
+        let then = Then { next, value: self.value };
+        Operation::ending(self.steps, Step::Queue, move |stream| then.queue(stream))
     }
 
     /// This work, followed by the operation that `next` returns. `next` gets the value of this operation, and decides which
@@ -117,7 +120,7 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
         F: FnOnce(T) -> Operation<'a, U> + Send + 'a,
     {
         let (mut steps, result) = (self.steps, Slot::new());
-        let choice = AndThen { value: self.value, next, result: result.share(), chosen: PhantomData };
+        let choice = AndThen { next, value: self.value, result: result.share(), chosen: PhantomData };
         steps.push(Step::Choose(Box::new(choice)));
         Operation { steps, value: result }
     }
@@ -130,7 +133,7 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
         steps.push(Step::Part(1));
         steps.append(other.steps);
         let (left, right) = (self.value, other.value);
-        Operation::ending(steps, move |_| Ok((left.take()?, right.take()?))).joined()
+        Operation::ending(steps, Step::Join, move |_| Ok((left.take()?, right.take()?)))
     }
 
     /// The work of all operations, and their values in the same order. On a [`StreamPool`], they are in its streams in turns,
@@ -150,13 +153,7 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
             }
             Ok(values)
         };
-        Operation::ending(steps, take_values).joined()
-    }
-
-    /// This operation, which began with a fork, and the join. What the parts have made is dropped before the join.
-    fn joined(mut self) -> Self {
-        self.steps.push(Step::Join);
-        self
+        Operation::ending(steps, Step::Join, take_values)
     }
 
     fn run_at(self, place: &Place<'_>) -> Result<T> {
@@ -201,10 +198,26 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
     }
 }
 
-/// The steps of the operation that a closure returns, and one that hands its value on.
-struct AndThen<'a, T, U, F> {
-    value: Slot<T>,
+/// What a closure queues with a value. The closure is dropped first, as a slot requires.
+struct Then<T, F> {
     next: F,
+    value: Slot<T>,
+}
+
+impl<T, F> Then<T, F> {
+    fn queue<U>(self, stream: &Stream) -> Result<U>
+    where
+        F: FnOnce(&Stream, T) -> Result<U>,
+    {
+        (self.next)(stream, self.value.take()?)
+    }
+}
+
+/// The steps of the operation that a closure returns, and one that hands its value on. The closure is dropped first, as a slot
+/// requires.
+struct AndThen<'a, T, U, F> {
+    next: F,
+    value: Slot<T>,
     result: Slot<U>,
     chosen: PhantomData<Steps<'a>>,
 }
@@ -219,7 +232,7 @@ where
     where
         Self: 's,
     {
-        let Self { value, next, result, .. } = *self;
+        let Self { next, value, result, .. } = *self;
         let Operation { mut steps, value: chosen } = next(value.take()?);
         steps.push(Step::Queue(Box::new(move |_| {
             result.fill(chosen.take()?);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{Context, Error, Operation, Result, RunTarget, Status, StreamPolicy, StreamPool};
+use anabranch::{CaptureMode, Context, Error, Operation, Result, RunTarget, Status, StreamPolicy, StreamPool};
 use common::host;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -161,17 +161,19 @@ fn safety_100_operations_of_very_many_parts_are_given_up_when_one_fails_or_unwin
     }
 }
 
+/// Counts its drops, and unwinds in each.
+struct Unwinds {
+    _counted: Counted,
+}
+
+impl Drop for Unwinds {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("on purpose"));
+    }
+}
+
 #[test]
 fn safety_100_parts_that_unwind_when_they_are_dropped_keep_no_other_from_being_dropped() {
-    /// Counts its drops, and unwinds in each.
-    struct Unwinds {
-        _counted: Counted,
-    }
-    impl Drop for Unwinds {
-        fn drop(&mut self) {
-            resume_unwind(Box::new("on purpose"));
-        }
-    }
     let context = host();
     let pool = pool(&context, 2);
     let composed = |dropped: &Arc<AtomicUsize>, end: fn() -> Result<usize>| {
@@ -200,4 +202,36 @@ fn safety_100_parts_that_unwind_when_they_are_dropped_keep_no_other_from_being_d
         }
     }
     assert_eq!(sum(one().zip(one())).run(&pool).unwrap(), 2);
+}
+
+#[test]
+fn safety_100_values_that_unwind_are_dropped_beside_closures_that_do_when_streams_cannot_join() {
+    /// One stream cannot wait for another where both capture, each for itself.
+    fn part<'a>(dropped: &Arc<AtomicUsize>) -> Operation<'a, Unwinds> {
+        let value = Unwinds { _counted: Counted(dropped.clone()) };
+        Operation::new(move |stream| {
+            stream.begin_capture(CaptureMode::Relaxed)?;
+            Ok(value)
+        })
+    }
+    type Values = (Unwinds, Unwinds);
+    /// Composes more, with one more value, and queues it.
+    type Follow = fn(Operation<'_, Values>, Unwinds, &StreamPool) -> Result<()>;
+    let follow: [Follow; 4] = [
+        |parts, next, pool| Operation::value(next).zip(parts).queue(pool).map(drop),
+        |parts, next, pool| {
+            let left = parts.then(|_, (left, _right)| Ok(left));
+            Operation::all([left, Operation::value(next)]).queue(pool).map(drop)
+        },
+        |parts, next, pool| parts.then(move |_, values| Ok((values, next))).queue(pool).map(drop),
+        |parts, next, pool| parts.and_then(move |values| Operation::value((values, next))).queue(pool).map(drop),
+    ];
+    for follow in follow {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let next = Unwinds { _counted: Counted(dropped.clone()) };
+        let pool = pool(&host(), 2);
+        let parts = part(&dropped).zip(part(&dropped));
+        assert!(catch_unwind(AssertUnwindSafe(|| follow(parts, next, &pool))).is_err());
+        assert_eq!(dropped.load(Ordering::SeqCst), 3);
+    }
 }

@@ -47,10 +47,12 @@ impl<'a> Run<'_, 'a> {
                 self.place = self.forks.last().map_or(self.place, |forks| *forks.place(number));
                 Ok(())
             }
-            Step::Join => {
-                let Some(forks) = self.forks.pop() else { return Ok(()) };
-                self.place = *forks.place(0);
-                forks.join()
+            Step::Join(combine) => {
+                if let Some(forks) = self.forks.pop() {
+                    self.place = *forks.place(0);
+                    forks.join()?;
+                }
+                combine(self.place.stream)
             }
         }
     }
@@ -60,8 +62,11 @@ impl<'a> Run<'_, 'a> {
         match self.steps.pop_front() {
             // Of no other streams, for its join.
             Some(Step::Fork(_)) => self.forks.push(Forks::new(self.place)),
-            // It joins when it is dropped.
-            Some(Step::Join) => drop(self.forks.pop()),
+            Some(Step::Join(combine)) => {
+                // They join when they are dropped, also if what the parts have made unwinds.
+                let _forks = self.forks.pop();
+                drop(combine);
+            }
             Some(step) => drop(step),
             None => return false,
         }

@@ -4,8 +4,8 @@ use super::each::Each;
 use crate::error::Result;
 use crate::stream::Stream;
 
-/// Makes a value, and queues the work for it.
-type Queue<'a> = Box<dyn FnOnce(&Stream) -> Result<()> + Send + 'a>;
+/// Makes a value, and queues the work for it in a stream.
+pub(super) type Queue<'a> = Box<dyn FnOnce(&Stream) -> Result<()> + Send + 'a>;
 
 /// One step of an operation.
 ///
@@ -20,8 +20,11 @@ pub(super) enum Step<'a> {
     Fork(usize),
     /// What follows is this part of what comes behind the innermost fork that has not joined: the place changes.
     Part(usize),
-    /// The streams of the innermost fork join, and the place is the one before it.
-    Join,
+    /// The streams of the innermost fork join, the place is the one before it, and the values of the parts become one.
+    ///
+    /// A step that is not made is dropped before they join: what it owns may be freed in their streams. Only a step that is made
+    /// puts several values into one, because that would end the process if it were dropped and two of them unwound.
+    Join(Queue<'a>),
 }
 
 /// A choice of the steps that follow.
