@@ -34,11 +34,11 @@ mod mapped {
     }
 
     impl SharedFile {
-        /// Takes a file of at least so many bytes, unless it is refused, and then leaves the descriptor to the caller.
+        /// Takes a file of at least so many bytes, and maps it. If that fails, the descriptor is left to the caller, as it was.
         ///
         /// # Safety
         /// The file descriptor is open, and is used by nobody else any more if this succeeds.
-        pub(crate) unsafe fn take(descriptor: i32, bytes: usize) -> Result<Self> {
+        pub(crate) unsafe fn take(descriptor: i32, bytes: usize) -> Result<(Self, MappedFile)> {
             if descriptor < 0 {
                 return Err(refuse("the file descriptor is negative".to_owned()));
             }
@@ -52,10 +52,9 @@ mod mapped {
             if bytes as u64 > length {
                 return Err(refuse(format!("the file has {length} bytes, and not {bytes}")));
             }
-            // Where it cannot be mapped, that is said now, while the descriptor can be left to the caller.
-            map(file, bytes)?;
-            // SAFETY: the caller promises that nobody else uses the descriptor any more.
-            Ok(Self { descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) }, bytes })
+            let mapped = map(file, bytes)?;
+            // SAFETY: the caller promises that nobody else uses the descriptor any more, because nothing fails from here on.
+            Ok((Self { descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) }, bytes }, mapped))
         }
 
         /// The size that it was taken with.
@@ -122,7 +121,7 @@ mod missing {
     impl SharedFile {
         /// # Safety
         /// None: it is refused.
-        pub(crate) unsafe fn take(_descriptor: i32, _bytes: usize) -> Result<Self> {
+        pub(crate) unsafe fn take(_descriptor: i32, _bytes: usize) -> Result<(Self, MappedFile)> {
             Err(Failure::argument(Status::NOT_SUPPORTED, "this system has no POSIX file descriptors"))
         }
 
@@ -148,12 +147,14 @@ pub(crate) struct SharedNumber {
 }
 
 impl SharedNumber {
-    /// How many bytes it has.
-    pub(crate) const BYTES: usize = size_of::<u64>();
-
-    /// The number in a file of at least that many bytes.
-    pub(crate) fn new(file: &SharedFile) -> Result<Self> {
-        Ok(Self { file: file.map()? })
+    /// Takes the file that it is in. If that fails, the descriptor is left to the caller, as it was.
+    ///
+    /// # Safety
+    /// Same as [`SharedFile::take`].
+    pub(crate) unsafe fn take(descriptor: i32) -> Result<Self> {
+        // SAFETY: passed on.
+        let (_, file) = unsafe { SharedFile::take(descriptor, size_of::<u64>()) }?;
+        Ok(Self { file })
     }
 
     fn number(&self) -> &AtomicU64 {
@@ -195,16 +196,18 @@ mod tests {
         file
     }
 
-    /// Takes a copy, as a driver does.
-    fn take(file: &File, bytes: usize) -> SharedFile {
-        // SAFETY: the descriptor is open, and nobody else has it.
-        unsafe { SharedFile::take(file.try_clone().unwrap().into_raw_fd(), bytes) }.unwrap()
+    /// A copy for a driver to take.
+    fn copy(file: &File) -> i32 {
+        file.try_clone().unwrap().into_raw_fd()
     }
 
     #[test]
     fn what_is_written_to_the_file_is_seen_and_the_other_way_round() {
         let shared = file(5000);
-        let mapped = take(&shared, 5000).map().unwrap();
+        // SAFETY: the descriptor is open, and nobody else has it.
+        let (taken, first) = unsafe { SharedFile::take(copy(&shared), 5000) }.unwrap();
+        drop(first);
+        let mapped = taken.map().unwrap();
         shared.write_all_at(&[7], 4999).unwrap();
         // SAFETY: the mapping has so many bytes, and the file was just written by this thread.
         assert_eq!(unsafe { mapped.base().add(4999).read() }, 7);
@@ -218,7 +221,8 @@ mod tests {
     #[test]
     fn a_number_only_grows() {
         let shared = file(8);
-        let number = SharedNumber::new(&take(&shared, SharedNumber::BYTES)).unwrap();
+        // SAFETY: the descriptor is open, and nobody else has it.
+        let number = unsafe { SharedNumber::take(copy(&shared)) }.unwrap();
         assert_eq!(number.get(), 0);
         number.raise(u64::MAX - 1);
         number.raise(3);

@@ -31,7 +31,7 @@ impl ExternalMemory for HostDriver {
             return Err(Failure::argument(Status::INVALID_VALUE, "the memory has no bytes"));
         }
         // SAFETY: the caller promises that the descriptor is open, and it is the driver's if this succeeds.
-        let file = unsafe { SharedFile::take(descriptor, bytes) }?;
+        let (file, _) = unsafe { SharedFile::take(descriptor, bytes) }?;
         let memory = Arc::new(ExternalMemoryState { core: Arc::clone(&context.core), file });
         Ok(ExternalMemoryHandle::from_raw(self.external_memory.insert(memory)))
     }

@@ -5,7 +5,7 @@ use crate::capture::Target;
 use crate::engine::{Entry, work};
 use crate::error::permitted;
 use crate::semaphore::{SemaphoreState, SignalSemaphore};
-use crate::shared_file::{SharedFile, SharedNumber};
+use crate::shared_file::SharedNumber;
 use anabranch_hal::{
     Call, ExternalSemaphoreHandle, ExternalSemaphoreKind, ExternalSemaphoreOperation, ExternalSemaphores, Failure,
     Live, NodeParameters, Result, Status, StreamHandle,
@@ -25,8 +25,8 @@ impl ExternalSemaphores for HostDriver {
             return Err(Failure::argument(Status::NOT_SUPPORTED, message));
         }
         // SAFETY: the caller promises that the descriptor is open, and it is the driver's if this succeeds.
-        let file = unsafe { SharedFile::take(descriptor, SharedNumber::BYTES) }?;
-        let semaphore = SemaphoreState::new(&context.core, SharedNumber::new(&file)?);
+        let number = unsafe { SharedNumber::take(descriptor) }?;
+        let semaphore = SemaphoreState::new(&context.core, number);
         Ok(ExternalSemaphoreHandle::from_raw(self.external_semaphores.insert(semaphore)))
     }
 
