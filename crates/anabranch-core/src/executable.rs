@@ -242,7 +242,7 @@ impl ExecutableCore {
         let handle = stream.handle(operation)?;
         let state = self.lock(operation)?;
         self.driver_call(operation, |driver, call| driver.executable_upload(call, self.live(&state), handle))?;
-        stream.shared().note_work();
+        stream.shared().work().note();
         Ok(())
     }
 

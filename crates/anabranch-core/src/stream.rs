@@ -6,11 +6,13 @@ mod own_thread;
 mod pending;
 mod registry;
 mod shared;
+mod submitted_work;
 mod sync;
 
 pub use membership::{Capture, Membership, Submitting, is_any_capturing};
 pub use pending::PendingWork;
 pub use shared::StreamShared;
+pub use submitted_work::SubmittedWork;
 pub use sync::SyncEvent;
 
 use crate::context::{ContextCore, other_context};
@@ -397,14 +399,14 @@ impl OpenStream {
         let (operation, location) = ("synchronizing", Location::caller());
         trace::span!("synchronizing a stream", stream = self.id, device = %self.context.device());
         let timeline = self.shared.timeline();
-        let wait = self.shared.begins_to_wait();
+        let wait = self.shared.work().begins_to_wait();
         // A point, unless the host has waited for all there is to wait for.
         let value = (wait.is_some() || timeline.value() != timeline.reached()).then(|| timeline.advance());
         let waited =
             self.ask(operation, location, |call, handle| self.context.driver().stream_synchronize(call, handle));
         waited?;
         if let Some(wait) = wait {
-            self.shared.has_waited(wait);
+            self.shared.work().has_waited(wait);
         }
         if let Some(value) = value {
             timeline.completed(value);

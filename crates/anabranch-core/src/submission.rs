@@ -106,7 +106,7 @@ impl<'a> Submission<'a> {
         may_pause();
         match put(&call, handle) {
             Ok(value) => {
-                stream.shared().note_work();
+                stream.shared().work().note();
                 Ok(value)
             }
             Err(failure) => {
@@ -340,7 +340,7 @@ impl<'a> Submission<'a> {
         may_pause();
         match queue(&call, self.handle) {
             Ok(value) => {
-                self.stream.shared().note_work();
+                self.stream.shared().work().note();
                 Ok(value)
             }
             Err(failure) => {

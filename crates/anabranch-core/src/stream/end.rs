@@ -94,7 +94,7 @@ impl StreamCore {
         if !self.can_record() {
             return self.recorded(last).map(drop);
         }
-        if !self.shared.has_work() {
+        if !self.shared.work().is_pending() {
             *last = LastRecord::Nothing;
             return Ok(());
         }

@@ -332,7 +332,7 @@ impl StreamCore {
 
     /// Whether the stream is known to have no work now. In a lost context, what still runs is for the context to know.
     pub(super) fn is_idle(&self) -> bool {
-        if !self.shared.has_work() {
+        if !self.shared.work().is_pending() {
             return true;
         }
         match self.sync_event_beside_captures() {
@@ -361,7 +361,7 @@ impl StreamCore {
             with_relaxed_capture_mode(driver, || unsafe { driver.free_async(&call, address, handle) })
                 .during(operation, || self.place())
         });
-        self.shared.note_work();
+        self.shared.work().note();
         freed
     }
 
@@ -429,7 +429,7 @@ impl OpenStream {
         // Nothing of the earlier stream is locked: this stream may have no room, and wait until the program makes some.
         self.wait_for_raw(handle, &recorded.event)?;
         self.has_waited_for(&recorded.point);
-        self.shared.note_work();
+        self.shared.work().note();
         Ok(true)
     }
 }

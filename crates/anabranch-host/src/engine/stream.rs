@@ -334,6 +334,7 @@ impl StreamState {
 
 impl Drop for StreamState {
     fn drop(&mut self) {
+        self.core.stream_goes();
         self.drop_queued();
         self.core.stream_gone(self.failure.get_mut().take());
     }
