@@ -5,7 +5,7 @@ use super::super::slots::{ContextSlot, DEFAULT_STREAMS};
 use super::super::{Family, HostThread, Program};
 use super::Stage;
 use super::front::Front;
-use super::objects::{GraphOwner, MemoryKind, Objects};
+use super::objects::{GraphOwner, MemoryKind, MemoryObject, Objects};
 use anabranch::hal::{self, CaptureMode, Live, StreamAttribute, StreamHandle, SynchronizationPolicy};
 
 impl Stage {
@@ -126,7 +126,10 @@ impl Stage {
     /// Frees memory and unloads modules. All work is complete.
     fn free(&mut self, objects: &Objects) {
         let driver = self.driver.clone();
-        for memory in objects.memory.values() {
+        // That of graphs last: an address that no graph has any more may be that of other memory by now.
+        let of_graph = |memory: &&MemoryObject| matches!(memory.kind, MemoryKind::Graph);
+        let (graphs, others): (Vec<&MemoryObject>, Vec<&MemoryObject>) = objects.memory.values().partition(of_graph);
+        for memory in others.into_iter().chain(graphs) {
             let (call, address) = (self.harness.call(memory.context), memory.address);
             // SAFETY: the memory has left its slot, so that nobody uses it afterwards. That of a graph is allocated only if
             // the graph was launched; if not, the driver refuses the address.
