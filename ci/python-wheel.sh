@@ -13,5 +13,5 @@ trap 'rm -rf "$tools"' EXIT
 # Zig's linker makes programs for older versions of the C library than that of this machine.
 "$tools/bin/python" -m pip install --quiet --disable-pip-version-check "maturin==1.*" "ziglang>=0.13"
 export PATH=$tools/bin:$PATH
-maturin build --release --locked --strip --zig --compatibility manylinux_2_28 \
+maturin build --profile wheel --locked --strip --zig --compatibility manylinux_2_28 \
     --manifest-path crates/anabranch-python/Cargo.toml --target-dir "$(realpath -m "${CARGO_TARGET_DIR:-target}")" --out "$out"

@@ -1,23 +1,30 @@
-"""What a call costs in this package, CuPy, cuda.core and Warp: nanoseconds on the calling thread, medians.
+"""What a call costs in this package, CuPy, cuda.core and Warp: nanoseconds on the calling thread, medians and minima.
 
     python benchmarks/speed.py [cuda:0] [LIBRARY ...]
 
-Each library is measured in a process of its own, several times in turns. What is not installed is left out.
+Each library is in a process of its own. All of these stay, and take turns on one core, a few hundred calls at a time, so that what
+else the machine does, and its clock, is the same for all. `driver` is the driver's functions in a loop of C, which a compiler of C
+is needed for. What is not installed is left out. `raw` is this package's calls with plain numbers. Another installation of this
+package is measured, too, as `before`, if ANABRANCH_BEFORE is its folder.
 """
 
+import ctypes
 import importlib.util
-import json
+import os
+import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 
 Calls = dict[str, Callable[[], object]]
 
-ROUNDS = 5
-BATCHES = 15
-# Calls in a batch: so few that no queue of a driver is full.
+# How often each library has its turn with each call.
+ROUNDS = int(os.environ.get("ROUNDS", "60"))
+# Calls in a turn: so few that no queue of a driver is full.
 BATCH = 300
 
 # Neither kernel does anything that takes time.
@@ -107,8 +114,6 @@ def cupy_calls(device_name: str) -> tuple[Calls, Callable[[], object]]:
 
 
 def cuda_core_calls(device_name: str) -> tuple[Calls, Callable[[], object]]:
-    import ctypes
-
     try:
         from cuda.core import Device, LaunchConfig, ObjectCode, launch
     except ImportError:
@@ -192,64 +197,187 @@ def warp_calls(device_name: str) -> tuple[Calls, Callable[[], object]]:
     return calls, warp.synchronize
 
 
+def raw_calls(device_name: str) -> tuple[Calls, Callable[[], object]]:
+    import anabranch
+
+    context = anabranch.device(device_name).context()
+    stream, other, event = context.create_stream(), context.create_stream(), context.create_event(timing=False)
+    handles = stream.handle, other.handle, event.handle
+    # They keep what the handles stand for.
+    keep = stream, other, event
+    streams, events = context.raw.streams, context.raw.events
+
+    def record_and_wait() -> None:
+        events.record(handles[2], handles[0])
+        streams.wait_event(handles[1], handles[2])
+
+    calls: Calls = {
+        "record": lambda: events.record(handles[2], handles[0]),
+        "record and wait": record_and_wait,
+        "query": lambda: streams.query(handles[0]),
+    }
+    return calls, lambda: (context.synchronize(), keep)
+
+
 LIBRARIES = {
     "anabranch": anabranch_calls,
     "cupy": cupy_calls,
     "cuda.core": cuda_core_calls,
     "warp": warp_calls,
+    "raw": raw_calls,
 }
 
 
-def measure(library: str, device_name: str) -> dict[str, float]:
-    """The median over batches of a call's nanoseconds. The device is idle before each batch."""
+def driver_batches(device_name: str) -> tuple[dict[str, Callable[[], float]], Callable[[], object]]:
+    """Batches that are measured in C."""
+    import anabranch
+
+    folder = tempfile.mkdtemp()
+    library = os.path.join(folder, "driver.so")
+    source = pathlib.Path(__file__).with_name("driver.c")
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, str(source), "-ldl"], check=True)
+    measured = ctypes.CDLL(library).measure
+    shutil.rmtree(folder)
+    measured.restype = ctypes.c_int64
+    context = anabranch.device(device_name).context()
+    stream, other = context.create_stream(), context.create_stream()
+    event = context.create_event(timing=False)
+    module = context.load_module(PTX)
+    empty, four = module.kernel("empty"), module.kernel("four")
+    to, source_buffer = stream.allocate(64, "float32"), stream.allocate(64, "float32")
+    with stream.capture() as capture:
+        stream.launch(empty, (1, 64))
+    graph = capture.graph.instantiate()
+    values = [ctypes.c_uint64(to.address), ctypes.c_uint64(source_buffer.address), ctypes.c_float(2), ctypes.c_uint32(64)]
+    arguments = (ctypes.c_void_p * 4)(*[ctypes.addressof(value) for value in values])
+    handles = [ctypes.c_void_p(one.handle) for one in (stream, other, event, empty, four)]
+    keep = stream, other, event, module, to, source_buffer, values, arguments
+
+    def batch(name: str) -> Callable[[], float]:
+        def measure() -> float:
+            found = measured(name.encode(), BATCH, *handles, arguments, ctypes.c_void_p(graph.handle))
+            if found < 0:
+                raise RuntimeError(f"the driver refuses: {name}")
+            return found / BATCH
+
+        return measure
+
+    names = (
+        "record",
+        "record and wait",
+        "query",
+        "empty launch",
+        "launch, 4 arguments",
+        "graph launch",
+        "launch and synchronize",
+    )
+    return {name: batch(name) for name in names}, lambda: (context.synchronize(), keep)
+
+
+def batches(library: str, device_name: str) -> tuple[dict[str, Callable[[], float]], Callable[[], object]]:
+    """What measures one batch of each call: nanoseconds of one."""
+    if library == "driver":
+        return driver_batches(device_name)
     calls, synchronize = LIBRARIES[library](device_name)
-    medians = {}
-    for name, call in calls.items():
-        times = []
-        for _ in range(BATCHES + 2):
-            synchronize()
+
+    def batch(call: Callable[[], object]) -> Callable[[], float]:
+        def measure() -> float:
             start = time.perf_counter_ns()
             for _ in range(BATCH):
                 call()
-            times.append((time.perf_counter_ns() - start) / BATCH)
-        # The first batches make what is made once.
-        medians[name] = statistics.median(times[2:])
+            return (time.perf_counter_ns() - start) / BATCH
+
+        return measure
+
+    return {name: batch(call) for name, call in calls.items()}, synchronize
+
+
+def serve(library: str, device_name: str, core: int) -> None:
+    """Measures a batch for each name that it reads."""
+    measured, synchronize = batches(library, device_name)
+    for batch in measured.values():
+        # The first calls make what is made once, threads of the library among it: they are not bound to the core.
+        batch()
+        synchronize()
+    os.sched_setaffinity(0, {core})
+    print(*measured, sep="|", flush=True)
+    for line in sys.stdin:
+        batch = measured[line.strip()]
+        synchronize()
+        print(batch(), flush=True)
     synchronize()
-    return medians
+
+
+class Server:
+    """The process of a library."""
+
+    def __init__(self, library: str, device_name: str, core: int) -> None:
+        environment = dict(os.environ)
+        if library == "before":
+            environment["PYTHONPATH"] = environment["ANABRANCH_BEFORE"]
+            library = "anabranch"
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--serve", library, device_name, str(core)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self.names = [name for name in self.read().split("|") if name]
+
+    def read(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def measure(self, name: str) -> float:
+        assert self.process.stdin
+        print(name, file=self.process.stdin, flush=True)
+        return float(self.read())
+
+    def end(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait(60)
 
 
 def is_installed(library: str) -> bool:
+    if library == "before":
+        return "ANABRANCH_BEFORE" in os.environ
+    if library == "driver":
+        return shutil.which("cc") is not None
     try:
-        return importlib.util.find_spec(library) is not None
+        return library == "raw" or importlib.util.find_spec(library) is not None
     except ModuleNotFoundError:
         return False
 
 
 def main() -> int:
     arguments = sys.argv[1:]
-    if arguments[:1] == ["--measure"]:
-        print(json.dumps(measure(arguments[1], arguments[2])))
+    if arguments[:1] == ["--serve"]:
+        serve(arguments[1], arguments[2], int(arguments[3]))
         return 0
     device_name = arguments[0] if arguments else "cuda:0"
-    libraries = [library for library in arguments[1:] or LIBRARIES if is_installed(library)]
-    rounds: dict[str, list[dict[str, float]]] = {library: [] for library in libraries}
+    core = max(os.sched_getaffinity(0))
+    chosen = [library for library in arguments[1:] or [*LIBRARIES, "raw", "driver", "before"] if is_installed(library)]
+    servers = {library: Server(library, device_name, core) for library in chosen}
+    found: dict[tuple[str, str], list[float]] = {}
+    names = list(dict.fromkeys(name for server in servers.values() for name in server.names))
+    order = [library for library in servers if servers[library].names]
     for _ in range(ROUNDS):
-        for library in libraries:
-            command = [sys.executable, __file__, "--measure", library, device_name]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-            if done.returncode:
-                print(f"{library}: {done.stderr.strip()[-600:]}", file=sys.stderr)
-                continue
-            rounds[library].append(json.loads(done.stdout.splitlines()[-1]))
-    print(f"{'ns':<24}" + "".join(f"{library:>12}" for library in libraries))
-    names = list(dict.fromkeys(name for measured in rounds.values() for one in measured for name in one))
-    for name in names:
-        cells = []
-        for library in libraries:
-            times = [one[name] for one in rounds[library] if name in one]
-            cells.append(f"{statistics.median(times):12,.0f}" if times else f"{'-':>12}")
-        print(f"{name:<24}" + "".join(cells))
-    return 0 if all(rounds.values()) else 1
+        for name in names:
+            for library in order:
+                if name in servers[library].names:
+                    found.setdefault((name, library), []).append(servers[library].measure(name))
+        # Nobody always follows the same one.
+        order = order[1:] + order[:1]
+    for server in servers.values():
+        server.end()
+    for title, summary in ("median", statistics.median), ("minimum", min):
+        print(f"{title + ', ns':<24}" + "".join(f"{library:>11}" for library in servers))
+        for name in names:
+            cells = [found.get((name, library)) for library in servers]
+            print(f"{name:<24}" + "".join(f"{summary(times):11,.0f}" if times else f"{'-':>11}" for times in cells))
+    return 0 if all(server.names for server in servers.values()) else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// For this long, a wait asks again and again: short work is complete before a thread that sleeps could be woken.
+const MOMENT: Duration = Duration::from_micros(50);
+/// After this long, it lets other threads run in between. One of them may be what it waits for.
+const ALONE: Duration = Duration::from_micros(10);
 
 /// How often a wait looks whether a signal has arrived.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -25,6 +30,30 @@ impl Wake for Unpark {
 pub(crate) fn call<T: Send>(py: Python<'_>, body: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     error::require_usable(py)?;
     process::detached(py, body).map_err(|error| error::raise(py, &error))
+}
+
+/// Asks for a moment, without the interpreter, whether work is complete.
+pub(crate) fn for_a_moment(py: Python<'_>, is_complete: impl Fn() -> Result<bool> + Send) -> PyResult<bool> {
+    call(py, move || {
+        if is_complete()? {
+            return Ok(true);
+        }
+        let since = Instant::now();
+        loop {
+            let elapsed = since.elapsed();
+            if elapsed >= MOMENT {
+                return Ok(false);
+            }
+            if elapsed < ALONE {
+                std::hint::spin_loop()
+            } else {
+                std::thread::yield_now()
+            }
+            if is_complete()? {
+                return Ok(true);
+            }
+        }
+    })
 }
 
 /// Waits for a future without the interpreter. If a signal handler raises an exception, the wait ends with it.

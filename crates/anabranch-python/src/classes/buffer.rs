@@ -31,7 +31,7 @@ impl Buffer {
 
     /// The part of memory that it stands for.
     pub(crate) fn view(&self, py: Python<'_>) -> PyResult<Arc<View>> {
-        self.view.get(py)
+        Ok(self.view.get(py)?.share())
     }
 
     /// The part, for a view of another library on memory of the host, and its address. Waits until work that uses it is
@@ -171,16 +171,16 @@ impl Buffer {
     }
 
     /// Gives up this object's hold on the memory, which is freed behind its last use when no part, view or graph has it.
-    fn close(&self) {
-        self.view.close();
+    fn close(&self, py: Python<'_>) {
+        self.view.close(py);
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
         this
     }
 
-    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close(kind.py());
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -262,8 +262,8 @@ impl Buffer {
         tensor::memoryview(py, &view, address)
     }
 
-    fn __repr__(&self) -> String {
-        match self.view.peek() {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.view.peek(py) {
             None => "<anabranch.Buffer (closed)>".to_owned(),
             Some(view) => {
                 let class = if view.memory.is_pinned { "PinnedBuffer" } else { "Buffer" };

@@ -57,7 +57,7 @@ fn run_body(scope: &CaptureScope<'_>, body: &Py<PyAny>, failure: &Raised) -> Res
         let capture = Py::new(py, Capture::new(stream.clone_ref(py), scope.mode()))?;
         let result = body.call1(py, (capture,));
         // The body is over, whoever has kept the object.
-        stream.get().close();
+        stream.get().close(py);
         result.map(drop)
     });
     captured.map_err(|exception| {
@@ -108,8 +108,10 @@ impl Capture {
 
     fn __enter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, mode) = (this.py(), this.get().mode);
-        let stream = this.get().stream.get().get(py)?;
-        wait::call(py, || stream.begin_capture(mode))?;
+        {
+            let stream = this.get().stream.get().get(py)?;
+            wait::call(py, || stream.begin_capture(mode))?;
+        }
         Ok(this)
     }
 

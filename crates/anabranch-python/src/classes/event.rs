@@ -3,7 +3,7 @@
 use crate::classes::completion::Completion;
 use crate::classes::context::Context;
 use crate::classes::stream::Stream;
-use crate::slot::Slot;
+use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::EventFlags;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ impl Event {
         Self { slot: Slot::new("event", event), id }
     }
 
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<std::sync::Arc<anabranch::Event>> {
+    pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, anabranch::Event>> {
         self.slot.get(py)
     }
 }
@@ -87,7 +87,12 @@ impl Event {
     /// Waits until the work is complete.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         let event = self.get(py)?;
-        if wait::call(py, || event.query())? {
+        let sleeps = event.flags().is_none_or(|flags| flags.contains(EventFlags::BLOCKING_SYNC));
+        let is_complete = match sleeps {
+            true => wait::call(py, || event.query())?,
+            false => wait::for_a_moment(py, || event.query())?,
+        };
+        if is_complete {
             return Ok(());
         }
         wait::for_future(py, event.completed())
@@ -114,16 +119,16 @@ impl Event {
     }
 
     /// Destroys the event. Waits for it that are queued still happen.
-    fn close(&self) {
-        self.slot.close();
+    fn close(&self, py: Python<'_>) {
+        self.slot.close(py);
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
         this
     }
 
-    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close(kind.py());
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -134,8 +139,8 @@ impl Event {
         self.id
     }
 
-    fn __repr__(&self) -> String {
-        match self.slot.peek() {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.slot.peek(py) {
             Some(event) => format!("<anabranch.Event {} of {}>", self.id, event.context().device().name()),
             None => format!("<anabranch.Event {} (closed)>", self.id),
         }

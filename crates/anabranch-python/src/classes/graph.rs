@@ -3,7 +3,7 @@
 use crate::classes::completion::Completion;
 use crate::classes::context::Context;
 use crate::classes::stream::Stream;
-use crate::slot::Slot;
+use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::InstantiateFlags;
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ impl Graph {
         Self { slot: Slot::new("graph", graph), id }
     }
 
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<std::sync::Arc<anabranch::Graph>> {
+    pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, anabranch::Graph>> {
         self.slot.get(py)
     }
 }
@@ -98,16 +98,16 @@ impl Graph {
     }
 
     /// Destroys the graph. Executable graphs made of it can still be launched.
-    fn close(&self) {
-        self.slot.close();
+    fn close(&self, py: Python<'_>) {
+        self.slot.close(py);
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
         this
     }
 
-    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close(kind.py());
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -119,7 +119,7 @@ impl Graph {
     }
 
     fn __repr__(&self) -> String {
-        let closed = if self.slot.peek().is_some() { "" } else { " (closed)" };
+        let closed = if self.slot.is_open() { "" } else { " (closed)" };
         format!("<anabranch.Graph {}{closed}>", self.id)
     }
 }
@@ -185,16 +185,16 @@ impl ExecutableGraph {
     }
 
     /// Destroys the executable graph, behind its last launch.
-    fn close(&self) {
-        self.slot.close();
+    fn close(&self, py: Python<'_>) {
+        self.slot.close(py);
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
         this
     }
 
-    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close(kind.py());
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -206,7 +206,7 @@ impl ExecutableGraph {
     }
 
     fn __repr__(&self) -> String {
-        let closed = if self.slot.peek().is_some() { "" } else { " (closed)" };
+        let closed = if self.slot.is_open() { "" } else { " (closed)" };
         format!("<anabranch.ExecutableGraph {}{closed}>", self.id)
     }
 }

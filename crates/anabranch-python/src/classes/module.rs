@@ -4,7 +4,7 @@ use crate::classes::compiler::Compiled;
 use crate::classes::config::LaunchConfig;
 use crate::classes::context::Context;
 use crate::few::Few;
-use crate::slot::Slot;
+use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::FunctionAttribute;
 use pyo3::exceptions::PyTypeError;
@@ -90,16 +90,16 @@ impl Module {
     }
 
     /// Gives up this object's hold on the code, which is unloaded when no kernel and no graph has it.
-    fn close(&self) {
-        self.slot.close();
+    fn close(&self, py: Python<'_>) {
+        self.slot.close(py);
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
         this
     }
 
-    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close(kind.py());
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -111,7 +111,7 @@ impl Module {
     }
 
     fn __repr__(&self) -> String {
-        let closed = if self.slot.peek().is_some() { "" } else { " (closed)" };
+        let closed = if self.slot.is_open() { "" } else { " (closed)" };
         format!("<anabranch.Module {}{closed}>", self.id)
     }
 }
@@ -125,7 +125,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<std::sync::Arc<anabranch::Kernel>> {
+    pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, anabranch::Kernel>> {
         self.slot.get(py)
     }
 
@@ -209,8 +209,8 @@ impl Kernel {
     }
 
     /// Gives up this object's hold on the kernel.
-    fn close(&self) {
-        self.slot.close();
+    fn close(&self, py: Python<'_>) {
+        self.slot.close(py);
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -221,8 +221,8 @@ impl Kernel {
         self.id
     }
 
-    fn __repr__(&self) -> String {
-        match self.slot.peek() {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.slot.peek(py) {
             Some(kernel) => format!("<anabranch.Kernel {}>", kernel.name()),
             None => "<anabranch.Kernel (closed)>".to_owned(),
         }

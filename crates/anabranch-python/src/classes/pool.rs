@@ -1,7 +1,7 @@
 //! Memory pools.
 
 use crate::classes::device::Device;
-use crate::slot::Slot;
+use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::MemoryPoolAttribute;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ pub(crate) struct MemoryPool {
 }
 
 impl MemoryPool {
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<std::sync::Arc<anabranch::MemoryPool>> {
+    pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, anabranch::MemoryPool>> {
         self.slot.get(py)
     }
 
@@ -103,16 +103,16 @@ impl MemoryPool {
     }
 
     /// Gives up this object's hold on the pool. Buffers of the pool remain valid.
-    fn close(&self) {
-        self.slot.close();
+    fn close(&self, py: Python<'_>) {
+        self.slot.close(py);
     }
 
     fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
         this
     }
 
-    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close();
+    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close(kind.py());
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -123,8 +123,8 @@ impl MemoryPool {
         self.handle
     }
 
-    fn __repr__(&self) -> String {
-        match self.slot.peek() {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.slot.peek(py) {
             Some(pool) => format!("<anabranch.MemoryPool {:#x} of {}>", self.handle, pool.device().name()),
             None => format!("<anabranch.MemoryPool {:#x} (closed)>", self.handle),
         }

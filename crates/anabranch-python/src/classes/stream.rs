@@ -18,14 +18,13 @@ use crate::dtype::DType;
 use crate::host_data::HostData;
 use crate::host_functions::Function;
 use crate::memory::{Memory, View, extents};
-use crate::slot::Slot;
+use crate::slot::{Lent, Slot};
 use crate::{error, wait};
 use anabranch::{CaptureStatus, EventFlags, Status};
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use std::sync::Arc;
 
 /// A queue of work that runs in order. `with stream:` makes it the current stream.
 #[pyclass(frozen, weakref, module = "anabranch")]
@@ -55,10 +54,10 @@ impl Stream {
             let (message, hint) = ("the stream belongs to another context", "take it from its own one");
             return Err(error::refused(py, Status::INVALID_HANDLE, "opening a stream", message, hint));
         }
-        Ok(Self { slot: Slot::of_shared("stream", stream), id: self.id })
+        Ok(Self { slot: Slot::of_shared("stream", stream.share()), id: self.id })
     }
 
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<OpenStream>> {
+    pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, OpenStream>> {
         self.slot.get(py)
     }
 }
@@ -125,7 +124,7 @@ impl Stream {
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         let stream = self.get(py)?;
         // This reports what a host function has raised, as the wait does.
-        if wait::call(py, || stream.query())? {
+        if wait::for_a_moment(py, || stream.query())? {
             return Ok(());
         }
         let completion = wait::call(py, || Ok(stream.synchronize_async()))?;
@@ -150,11 +149,13 @@ impl Stream {
     ) -> PyResult<Bound<'py, Event>> {
         let stream = self.get(py)?;
         if let Some(event) = event {
-            let recorded = event.get().get(py)?;
-            wait::call(py, || match external {
-                true => stream.record_external(&recorded).map(drop),
-                false => stream.record(&recorded).map(drop),
-            })?;
+            {
+                let recorded = event.get().get(py)?;
+                wait::call(py, || match external {
+                    true => stream.record_external(&recorded).map(drop),
+                    false => stream.record(&recorded).map(drop),
+                })?;
+            }
             return Ok(event);
         }
         if external {
@@ -181,10 +182,12 @@ impl Stream {
         if external {
             return Err(PyTypeError::new_err("an external wait is for an event: record one in the other stream"));
         }
-        let other = match target.cast::<Self>() {
-            Ok(other) => other.get().get(py)?,
-            Err(_) => foreign(target, &stream.context())?.get(py)?,
-        };
+        if let Ok(other) = target.cast::<Self>() {
+            let other = other.get().get(py)?;
+            return wait::call(py, || stream.wait_stream(&other));
+        }
+        let foreign = foreign(target, &stream.context())?;
+        let other = foreign.get(py)?;
         wait::call(py, || stream.wait_stream(&other))
     }
 
@@ -309,7 +312,7 @@ impl Stream {
     /// is in error. It must not call this library, and cannot be captured.
     fn add_callback(this: Bound<'_, Self>, function: Py<PyAny>) -> PyResult<()> {
         let (py, stream) = (this.py(), this.get().get(this.py())?);
-        let arguments = PyTuple::new(py, [this])?.unbind();
+        let arguments = PyTuple::new(py, [&this])?.unbind();
         let function = Function::new(py, function, arguments, None)?;
         wait::call(py, || stream.add_callback(move |_, status| function.run_with_status(status.0)))
     }
@@ -395,8 +398,8 @@ impl Stream {
     }
 
     /// Ends the stream. Work that is queued still runs.
-    pub(crate) fn close(&self) {
-        self.slot.close();
+    pub(crate) fn close(&self, py: Python<'_>) {
+        self.slot.close(py);
     }
 
     /// An object of another library that the stream keeps may keep the stream.
@@ -408,7 +411,7 @@ impl Stream {
     }
 
     fn __clear__(&self) {
-        self.slot.close();
+        Python::try_attach(|py| self.slot.close(py));
     }
 
     fn __enter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
@@ -427,8 +430,9 @@ impl Stream {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        let py = other.py();
         let Ok(other) = other.cast::<Self>() else { return false };
-        let same = self.slot.peek().zip(other.get().slot.peek()).map(|(this, other)| **this == **other);
+        let same = self.slot.peek(py).zip(other.get().slot.peek(py)).map(|(this, other)| **this == **other);
         same.unwrap_or(self.id == other.get().id)
     }
 
@@ -436,8 +440,8 @@ impl Stream {
         self.id
     }
 
-    fn __repr__(&self) -> String {
-        match self.slot.peek() {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match self.slot.peek(py) {
             Some(stream) => format!("<anabranch.Stream {} of {}>", self.id, stream.device().name()),
             None => format!("<anabranch.Stream {} (closed)>", self.id),
         }
