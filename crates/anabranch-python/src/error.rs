@@ -50,6 +50,11 @@ pub(crate) fn require_usable(py: Python<'_>) -> PyResult<()> {
     if process::is_forked() || is_inside() { Err(unusable(py)) } else { Ok(()) }
 }
 
+/// Refuses in a child of a fork what needs no driver, but memory of it, which is not there.
+pub(crate) fn require_memory(py: Python<'_>) -> PyResult<()> {
+    if process::is_forked() { Err(unusable(py)) } else { Ok(()) }
+}
+
 #[cold]
 fn unusable(py: Python<'_>) -> PyErr {
     if !process::is_forked() {

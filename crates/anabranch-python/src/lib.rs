@@ -41,13 +41,21 @@ mod _anabranch {
     #[pymodule_export]
     use super::classes::event::Event;
     #[pymodule_export]
-    use super::classes::graph::{ExecutableGraph, Graph};
+    use super::classes::executable::ExecutableGraph;
+    #[pymodule_export]
+    use super::classes::graph::Graph;
     #[pymodule_export]
     use super::classes::module::{Kernel, Module};
+    #[pymodule_export]
+    use super::classes::node_work::NodeWork;
+    #[pymodule_export]
+    use super::classes::open_graph::GraphNode;
     #[pymodule_export]
     use super::classes::pool::MemoryPool;
     #[pymodule_export]
     use super::classes::raw::{Raw, RawEvents, RawGraphs, RawMemory, RawPools, RawStreams};
+    #[pymodule_export]
+    use super::classes::signal::Signal;
     #[pymodule_export]
     use super::classes::stream::Stream;
     #[pymodule_export]

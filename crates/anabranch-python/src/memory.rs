@@ -1,10 +1,13 @@
 //! Memory as Python uses it: shared, and without element types.
 
+use crate::classes::open_graph::OpenGraph;
 use crate::dtype::{DType, Element, TypedCall};
 use crate::few::Few;
 use crate::threads;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
-use anabranch::{Buffer, BufferSlice, BufferSliceMut, Context, Error, MemoryPool, OwnedBuffer, Result, Status, Stream};
+use anabranch::{
+    Buffer, BufferSlice, BufferSliceMut, Context, Error, MemoryPool, Node, OwnedBuffer, Result, Status, Stream,
+};
 use bytemuck::pod_collect_to_vec;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
@@ -204,6 +207,29 @@ impl Memory {
 
         let owner = Owner(Some(owner));
         dtype.with(Open(context, anabranch::DevicePointer(address), count(shape)?, owner))
+    }
+
+    /// Memory that a graph allocates, with the node that does.
+    pub(crate) fn of_graph(
+        graph: &OpenGraph,
+        dependencies: &[Node],
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<(Node, Self)> {
+        struct Add<'a>(&'a OpenGraph, &'a [Node], usize);
+
+        impl TypedCall for Add<'_> {
+            type Output = Result<(Node, Memory)>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                // SAFETY: that elements are read only after they were written, the program promises: all types of elements are
+                // valid with any bits, so that what is read otherwise is unspecified and nothing worse.
+                let (node, buffer) = self.0.edit(|graph| unsafe { graph.add_allocation::<T>(self.1, self.2) })?;
+                Ok((node, Memory::of(buffer)))
+            }
+        }
+
+        dtype.with(Add(graph, dependencies, count(shape)?))
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -75,7 +75,7 @@ impl Scalar {
 }
 
 /// An argument for the library.
-enum Argument {
+pub(crate) enum Argument {
     Memory { view: Arc<View>, writes: bool },
     Bytes(Vec<u8>),
 }
@@ -89,6 +89,22 @@ pub(crate) fn launch(
     arguments: &Bound<'_, PyTuple>,
 ) -> PyResult<()> {
     let library_kernel = kernel.get(py)?;
+    let arguments = convert_all(py, kernel, arguments)?;
+    let config = config.to_library();
+    wait::call(py, || {
+        let memories: Vec<&Memory> = arguments.iter().filter_map(Argument::memory).collect();
+        in_turn(&memories, || {
+            let list = list(&arguments)?;
+            // SAFETY: the arguments have the sizes that the kernel declares. That they have its types, and that it stays
+            // within its memory, the program promises by the launch, as wherever Python launches code of a device.
+            unsafe { stream.launch(&library_kernel, &config, &list) }
+        })
+    })
+}
+
+/// The arguments of a kernel, of which the number and the sizes are checked.
+pub(crate) fn convert_all(py: Python<'_>, kernel: &Kernel, arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<Argument>> {
+    let library_kernel = kernel.get(py)?;
     let sizes = kernel.sizes();
     let Some(sizes) = sizes else {
         let message = format!("the driver does not say which parameters `{}` has", library_kernel.name());
@@ -101,7 +117,7 @@ pub(crate) fn launch(
         let hint = "pass one argument for each parameter";
         return Err(error::refused(py, Status::INVALID_VALUE, "launching a kernel", message, hint));
     }
-    let arguments = (1..)
+    (1..)
         .zip(arguments.iter())
         .zip(sizes)
         .map(|((position, argument), &size)| {
@@ -118,21 +134,12 @@ pub(crate) fn launch(
             let hint = "pass a value of the type that the kernel declares";
             Err(error::refused(py, Status::INVALID_VALUE, "launching a kernel", message, hint))
         })
-        .collect::<PyResult<Vec<_>>>()?;
-    let config = config.to_library();
-    wait::call(py, || {
-        let memories: Vec<&Memory> = arguments.iter().filter_map(Argument::memory).collect();
-        in_turn(&memories, || {
-            let list = list(&arguments)?;
-            // SAFETY: the arguments have the sizes that the kernel declares. That they have its types, and that it stays
-            // within its memory, the program promises by the launch, as wherever Python launches code of a device.
-            unsafe { stream.launch(&library_kernel, &config, &list) }
-        })
-    })
+        .collect()
 }
 
 impl Argument {
-    fn memory(&self) -> Option<&Memory> {
+    /// The memory, if it is some.
+    pub(crate) fn memory(&self) -> Option<&Memory> {
         match self {
             Self::Memory { view, .. } => Some(&view.memory),
             Self::Bytes(_) => None,
@@ -141,7 +148,7 @@ impl Argument {
 }
 
 /// The arguments as the library takes them. Memory that is passed several times, and written by one of them, is declared once.
-fn list(arguments: &[Argument]) -> anabranch::Result<ArgumentList<'_>> {
+pub(crate) fn list(arguments: &[Argument]) -> anabranch::Result<ArgumentList<'_>> {
     let mut list = ArgumentList::new();
     let mut written: Vec<u64> = Vec::new();
     for argument in arguments {

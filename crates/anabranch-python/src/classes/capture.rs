@@ -178,7 +178,7 @@ impl Capture {
     /// allocate memory nor have conditions.
     fn child(&self, py: Python<'_>, graph: &Bound<'_, Graph>) -> PyResult<()> {
         let (stream, graph) = (self.stream.get().get(py)?, graph.get().get(py)?);
-        wait::call(py, || stream.capture_child(&graph))
+        wait::call(py, || graph.read(|graph| stream.capture_child(graph)))
     }
 
     /// Captures a choice: at each launch, what the body of that number captures runs, and nothing if there is none.

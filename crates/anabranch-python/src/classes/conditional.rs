@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 /// `cudaGraphSetConditional(handle, value)`, and gets the handle as an argument of 64 bits.
 #[pyclass(frozen, weakref, module = "anabranch")]
 pub(crate) struct Conditional {
-    value: anabranch::Conditional,
+    pub(crate) value: anabranch::Conditional,
 }
 
 #[pymethods]
@@ -64,7 +64,7 @@ fn change<T>(
     Ok(value)
 }
 
-fn kind_of(text: &str) -> PyResult<ConditionalKind> {
+pub(crate) fn kind_of(text: &str) -> PyResult<ConditionalKind> {
     match text {
         "if" => Ok(ConditionalKind::If),
         "while" => Ok(ConditionalKind::While),
@@ -103,7 +103,7 @@ pub(crate) fn add_child(py: Python<'_>, stream: &OpenStream, child: &Graph, mode
     let (child, mode) = (child.get(py)?, mode_of(mode)?);
     wait::call(py, || {
         change(stream, mode, |graph, last| {
-            let node = graph.add(last, NodeWork::child(&child))?;
+            let node = child.read(|child| graph.add(last, NodeWork::child(child)))?;
             Ok(((), Some(node)))
         })
     })
@@ -121,7 +121,7 @@ pub(crate) fn end_capture(py: Python<'_>, stream: &OpenStream, bodies: &[Body<'_
     let graph = wait::call(py, || {
         let mut graph = stream.end_capture()?;
         for (node, index, part) in &parts {
-            graph.body(*node, *index)?.add((), NodeWork::child(part))?;
+            part.read(|part| graph.body(*node, *index)?.add((), NodeWork::child(part)))?;
         }
         Ok(graph)
     })?;

@@ -3,8 +3,10 @@
 use crate::classes::buffer::{Buffer, PinnedBuffer};
 use crate::classes::device::Device;
 use crate::classes::event::Event;
+use crate::classes::graph::Graph;
 use crate::classes::module::Module;
 use crate::classes::raw::Raw;
+use crate::classes::signal::Signal;
 use crate::classes::stream::Stream;
 use crate::classes::{cuda_array, module, open_stream, tensor};
 use crate::dtype::DType;
@@ -99,6 +101,16 @@ impl Context {
         let handle = EventHandle::from_raw(handle);
         // SAFETY: the caller promises that the event exists as long as what is kept.
         wait::call(py, || unsafe { anabranch::Event::from_raw(&self.0, handle, owner) }).map(Event::new)
+    }
+
+    /// An empty graph, to which nodes are added by hand.
+    fn create_graph(&self, py: Python<'_>) -> PyResult<Graph> {
+        wait::call(py, || self.0.create_graph()).map(Graph::new)
+    }
+
+    /// Creates a signal: a number of 64 bits, at first 0, that streams and the host set and wait for.
+    fn create_signal(&self, py: Python<'_>) -> PyResult<Signal> {
+        Signal::create(py, &self.0)
     }
 
     /// Opens an event of another process, which `Event.interprocess_handle` describes there.

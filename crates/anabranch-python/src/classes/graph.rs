@@ -1,27 +1,50 @@
-//! Graphs.
+//! Graphs: captured, or built by hand.
 
-use crate::classes::completion::Completion;
+use crate::classes::buffer::Buffer;
+use crate::classes::conditional::{Conditional, kind_of};
 use crate::classes::context::Context;
+use crate::classes::executable::ExecutableGraph;
+use crate::classes::node_work::NodeWork;
+use crate::classes::open_graph::{GraphNode, OpenGraph, nodes_of};
 use crate::classes::stream::Stream;
+use crate::dtype::DType;
+use crate::few::Few;
+use crate::memory::{Memory, View, extents};
 use crate::slot::{Lent, Slot};
 use crate::wait;
-use anabranch::InstantiateFlags;
+use anabranch::{DevicePointer, EdgeData, GraphEdge, InstantiateFlags, Node};
 use pyo3::prelude::*;
 
-/// Work that was captured: nodes, and the order between them.
+/// Work that is described once and launched many times: nodes, and the order between them. Captured from a stream, or built by
+/// hand.
 #[pyclass(frozen, weakref, module = "anabranch")]
 pub(crate) struct Graph {
-    slot: Slot<anabranch::Graph>,
+    slot: Slot<OpenGraph>,
     id: u64,
+}
+
+/// A node, and one that runs behind it.
+type Edge = (Py<GraphNode>, Py<GraphNode>);
+
+fn edges_of(edges: &Few<Edge>) -> Vec<GraphEdge> {
+    let edge = |(from, to): &Edge| GraphEdge { from: from.get().0, to: to.get().0, data: EdgeData::default() };
+    edges.0.iter().map(edge).collect()
+}
+
+fn nodes_to_python(nodes: Vec<Node>) -> Vec<GraphNode> {
+    nodes.into_iter().map(GraphNode).collect()
 }
 
 impl Graph {
     pub(crate) fn new(graph: anabranch::Graph) -> Self {
-        let id = graph.id();
-        Self { slot: Slot::new("graph", graph), id }
+        Self::open(OpenGraph::new(graph))
     }
 
-    pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, anabranch::Graph>> {
+    fn open(graph: OpenGraph) -> Self {
+        Self { id: graph.id, slot: Slot::new("graph", graph) }
+    }
+
+    pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, OpenGraph>> {
         self.slot.get(py)
     }
 }
@@ -37,20 +60,20 @@ impl Graph {
     /// The handle of the driver.
     #[getter]
     fn handle(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.slot.get(py)?.as_raw().as_raw())
+        Ok(self.slot.get(py)?.handle)
     }
 
     /// The context.
     #[getter]
     fn context(&self, py: Python<'_>) -> PyResult<Context> {
-        Ok(Context::new(self.slot.get(py)?.context()))
+        Ok(Context::new(self.slot.get(py)?.context.clone()))
     }
 
     /// The number of nodes, without those of graphs inside of it.
     #[getter]
     fn node_count(&self, py: Python<'_>) -> PyResult<usize> {
         let graph = self.slot.get(py)?;
-        wait::call(py, || graph.nodes().map(|nodes| nodes.len()))
+        wait::call(py, || graph.read(|graph| graph.nodes().map(|nodes| nodes.len())))
     }
 
     /// Makes an executable graph. `upload` is a stream in which it is prepared for its first launch.
@@ -66,9 +89,11 @@ impl Graph {
         let mut flags = InstantiateFlags::empty();
         flags.set(InstantiateFlags::AUTO_FREE_ON_LAUNCH, auto_free_on_launch);
         flags.set(InstantiateFlags::USE_NODE_PRIORITY, use_node_priority);
-        let executable = wait::call(py, || match &upload {
-            Some(stream) => graph.instantiate_and_upload(flags | InstantiateFlags::UPLOAD, stream),
-            None => graph.instantiate_with_flags(flags),
+        let executable = wait::call(py, || {
+            graph.read(|graph| match &upload {
+                Some(stream) => graph.instantiate_and_upload(flags | InstantiateFlags::UPLOAD, stream),
+                None => graph.instantiate_with_flags(flags),
+            })
         })?;
         Ok(ExecutableGraph::new(executable))
     }
@@ -76,25 +101,174 @@ impl Graph {
     /// The graph in the language of Graphviz.
     fn to_dot(&self, py: Python<'_>) -> PyResult<String> {
         let graph = self.slot.get(py)?;
-        wait::call(py, || graph.to_dot())
+        wait::call(py, || graph.read(|graph| graph.to_dot()))
     }
 
     /// The graph in the language of Mermaid.
     fn to_mermaid(&self, py: Python<'_>) -> PyResult<String> {
         let graph = self.slot.get(py)?;
-        wait::call(py, || graph.to_mermaid())
+        wait::call(py, || graph.read(|graph| graph.to_mermaid()))
     }
 
     /// The nodes and edges as JSON.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         let graph = self.slot.get(py)?;
-        wait::call(py, || graph.to_json())
+        wait::call(py, || graph.read(|graph| graph.to_json()))
+    }
+
+    /// Adds a node that runs behind others: None, a node, or a sequence of nodes.
+    fn add(&self, py: Python<'_>, dependencies: &Bound<'_, PyAny>, work: &Bound<'_, NodeWork>) -> PyResult<GraphNode> {
+        let (dependencies, work) = (nodes_of(dependencies)?, work.get());
+        let graph = self.slot.get(py)?;
+        wait::call(py, || work.add_to(&graph, &dependencies)).map(GraphNode)
+    }
+
+    /// Adds an allocation of memory, which has the same address at every launch. Returns the node and the buffer, which nodes
+    /// behind the allocation can use; its contents are unspecified at first. `shape` is a number of elements or a sequence of
+    /// extents.
+    #[pyo3(signature = (dependencies, shape, dtype = None))]
+    fn add_allocation(
+        &self,
+        py: Python<'_>,
+        dependencies: &Bound<'_, PyAny>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(GraphNode, Buffer)> {
+        let (dependencies, shape) = (nodes_of(dependencies)?, extents(shape)?);
+        let dtype = dtype.map_or(Ok(DType::U8), DType::of_python)?;
+        let graph = self.slot.get(py)?;
+        let (node, memory) = wait::call(py, || Memory::of_graph(&graph, &dependencies, dtype, &shape))?;
+        Ok((GraphNode(node), Buffer::new(View::whole(memory, dtype, shape))))
+    }
+
+    /// Adds a node that frees a buffer of `add_allocation`, behind all nodes that use it.
+    fn add_free(
+        &self,
+        py: Python<'_>,
+        dependencies: &Bound<'_, PyAny>,
+        buffer: &Bound<'_, Buffer>,
+    ) -> PyResult<GraphNode> {
+        let (dependencies, view) = (nodes_of(dependencies)?, buffer.get().view(py)?);
+        let graph = self.slot.get(py)?;
+        let node = wait::call(py, || {
+            let address = DevicePointer(view.address()?);
+            // SAFETY: that no node uses the memory behind the free or beside it, the program promises. A driver refuses memory
+            // that the graph does not allocate.
+            graph.edit(|graph| graph.add(&dependencies, unsafe { anabranch::NodeWork::free(address) }))
+        })?;
+        Ok(GraphNode(node))
+    }
+
+    /// Makes a value for a conditional node of this graph. With a default, it is set to that at every launch.
+    #[pyo3(signature = (default = None))]
+    fn create_conditional(&self, py: Python<'_>, default: Option<u32>) -> PyResult<Conditional> {
+        let graph = self.slot.get(py)?;
+        let value = wait::call(py, || graph.edit(|graph| graph.create_conditional(default)))?;
+        Ok(Conditional { value })
+    }
+
+    /// Adds a conditional node. `kind` is "if" (with 1 body, or 2, of which the second runs if the value is 0), "while" or
+    /// "switch". `body` returns its bodies.
+    #[pyo3(signature = (dependencies, conditional, kind, bodies = 1))]
+    fn add_conditional(
+        &self,
+        py: Python<'_>,
+        dependencies: &Bound<'_, PyAny>,
+        conditional: &Bound<'_, Conditional>,
+        kind: &str,
+        bodies: u32,
+    ) -> PyResult<GraphNode> {
+        let (dependencies, conditional, kind) = (nodes_of(dependencies)?, conditional.get().value, kind_of(kind)?);
+        let graph = self.slot.get(py)?;
+        wait::call(py, || graph.edit(|graph| graph.add_conditional(&dependencies, conditional, kind, bodies)))
+            .map(GraphNode)
+    }
+
+    /// A body of a conditional node, counted from 0, to be filled or inspected. It can be neither cloned nor instantiated.
+    fn body(&self, py: Python<'_>, node: &Bound<'_, GraphNode>, index: usize) -> PyResult<Self> {
+        let (graph, node) = (self.slot.get(py)?, node.get().0);
+        wait::call(py, || graph.body(node, index)).map(Self::open)
+    }
+
+    /// Replaces the work of a node by other work of the same kind. Executable graphs do not change.
+    fn set_node(&self, py: Python<'_>, node: &Bound<'_, GraphNode>, work: &Bound<'_, NodeWork>) -> PyResult<()> {
+        let (graph, node, work) = (self.slot.get(py)?, node.get().0, work.get());
+        wait::call(py, || work.set_in(&graph, node))
+    }
+
+    /// Removes a node and its edges.
+    fn remove_node(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<()> {
+        let (graph, node) = (self.slot.get(py)?, node.get().0);
+        wait::call(py, || graph.edit(|graph| graph.remove_node(node)))
+    }
+
+    /// Adds edges: pairs of a node, and one that runs behind it.
+    fn add_edges(&self, py: Python<'_>, edges: Few<Edge>) -> PyResult<()> {
+        let (graph, edges) = (self.slot.get(py)?, edges_of(&edges));
+        wait::call(py, || graph.edit(|graph| graph.add_edges(&edges)))
+    }
+
+    /// Removes edges by their nodes.
+    fn remove_edges(&self, py: Python<'_>, edges: Few<Edge>) -> PyResult<()> {
+        let (graph, edges) = (self.slot.get(py)?, edges_of(&edges));
+        wait::call(py, || graph.edit(|graph| graph.remove_edges(&edges)))
+    }
+
+    /// All nodes.
+    fn nodes(&self, py: Python<'_>) -> PyResult<Vec<GraphNode>> {
+        let graph = self.slot.get(py)?;
+        wait::call(py, || graph.read(|graph| graph.nodes())).map(nodes_to_python)
+    }
+
+    /// The nodes that run behind no other.
+    fn root_nodes(&self, py: Python<'_>) -> PyResult<Vec<GraphNode>> {
+        let graph = self.slot.get(py)?;
+        wait::call(py, || graph.read(|graph| graph.root_nodes())).map(nodes_to_python)
+    }
+
+    /// All edges: pairs of a node, and one that runs behind it.
+    fn edges(&self, py: Python<'_>) -> PyResult<Vec<(GraphNode, GraphNode)>> {
+        let graph = self.slot.get(py)?;
+        let edges = wait::call(py, || graph.read(|graph| graph.edges()))?;
+        Ok(edges.into_iter().map(|edge| (GraphNode(edge.from), GraphNode(edge.to))).collect())
+    }
+
+    /// The nodes that a node runs behind.
+    fn dependencies_of(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<Vec<GraphNode>> {
+        let (graph, node) = (self.slot.get(py)?, node.get().0);
+        let found = wait::call(py, || graph.read(|graph| graph.dependencies_of(node)))?;
+        Ok(found.into_iter().map(|(node, _)| GraphNode(node)).collect())
+    }
+
+    /// The nodes that run behind a node.
+    fn dependents_of(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<Vec<GraphNode>> {
+        let (graph, node) = (self.slot.get(py)?, node.get().0);
+        let found = wait::call(py, || graph.read(|graph| graph.dependents_of(node)))?;
+        Ok(found.into_iter().map(|(node, _)| GraphNode(node)).collect())
+    }
+
+    /// What a node does, as a word or two: "kernel", "copy", "fill" and so on.
+    fn node_kind(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<String> {
+        let (graph, node) = (self.slot.get(py)?, node.get().0);
+        wait::call(py, || graph.read(|graph| graph.node_kind(node).map(|kind| kind.to_string())))
+    }
+
+    /// The node of a clone of this graph that was copied from a node of this one.
+    fn find_in_clone(
+        &self,
+        py: Python<'_>,
+        node: &Bound<'_, GraphNode>,
+        clone: &Bound<'_, Self>,
+    ) -> PyResult<GraphNode> {
+        let (graph, node, clone) = (self.slot.get(py)?, node.get().0, clone.get().slot.get(py)?);
+        wait::call(py, || graph.edit_with(&clone, |graph, clone| graph.graph().find_in_clone(node, clone)))
+            .map(GraphNode)
     }
 
     /// A copy of the graph.
     fn clone(&self, py: Python<'_>) -> PyResult<Self> {
         let graph = self.slot.get(py)?;
-        wait::call(py, || graph.try_clone()).map(Self::new)
+        wait::call(py, || graph.read(|graph| graph.try_clone())).map(Self::new)
     }
 
     /// Destroys the graph. Executable graphs made of it can still be launched.
@@ -121,92 +295,5 @@ impl Graph {
     fn __repr__(&self) -> String {
         let closed = if self.slot.is_open() { "" } else { " (closed)" };
         format!("<anabranch.Graph {}{closed}>", self.id)
-    }
-}
-
-/// A graph that can be launched any number of times.
-#[pyclass(frozen, weakref, module = "anabranch")]
-pub(crate) struct ExecutableGraph {
-    slot: Slot<anabranch::ExecutableGraph>,
-    id: u64,
-}
-
-impl ExecutableGraph {
-    fn new(executable: anabranch::ExecutableGraph) -> Self {
-        let id = executable.id();
-        Self { slot: Slot::new("executable graph", executable), id }
-    }
-}
-
-#[pymethods]
-impl ExecutableGraph {
-    /// An id that is unique in the process and never reused.
-    #[getter]
-    fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The handle of the driver.
-    #[getter]
-    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.slot.get(py)?.as_raw().as_raw())
-    }
-
-    /// The context.
-    #[getter]
-    fn context(&self, py: Python<'_>) -> PyResult<Context> {
-        Ok(Context::new(self.slot.get(py)?.context()))
-    }
-
-    /// Launches the graph in stream order. Launches of the same graph follow each other.
-    fn launch(&self, py: Python<'_>, stream: &Bound<'_, Stream>) -> PyResult<()> {
-        let (executable, stream) = (self.slot.get(py)?, stream.get().get(py)?);
-        wait::call(py, || executable.launch(&stream))
-    }
-
-    /// Launches the graph. The result is an awaitable that is ready when the launch, and all work before it in the stream, is
-    /// complete.
-    fn launch_async(&self, py: Python<'_>, stream: &Bound<'_, Stream>) -> PyResult<Completion> {
-        let (executable, stream) = (self.slot.get(py)?, stream.get().get(py)?);
-        let completion = wait::call(py, || Ok(executable.launch_async(&stream)))?;
-        Ok(Completion::of_work(completion))
-    }
-
-    /// Prepares the first launch in the order of a stream.
-    fn upload(&self, py: Python<'_>, stream: &Bound<'_, Stream>) -> PyResult<()> {
-        let (executable, stream) = (self.slot.get(py)?, stream.get().get(py)?);
-        wait::call(py, || executable.upload(&stream))
-    }
-
-    /// Takes over the parameters of a graph with the same nodes and edges, for later launches.
-    fn update(&self, py: Python<'_>, graph: &Bound<'_, Graph>) -> PyResult<()> {
-        let (executable, graph) = (self.slot.get(py)?, graph.get().slot.get(py)?);
-        wait::call(py, || executable.update(&graph).map_err(anabranch::Error::from))
-    }
-
-    /// Destroys the executable graph, behind its last launch.
-    fn close(&self, py: Python<'_>) {
-        self.slot.close(py);
-    }
-
-    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
-        this
-    }
-
-    fn __exit__(&self, kind: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
-        self.close(kind.py());
-    }
-
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| self.id == other.get().id)
-    }
-
-    fn __hash__(&self) -> u64 {
-        self.id
-    }
-
-    fn __repr__(&self) -> String {
-        let closed = if self.slot.is_open() { "" } else { " (closed)" };
-        format!("<anabranch.ExecutableGraph {}{closed}>", self.id)
     }
 }

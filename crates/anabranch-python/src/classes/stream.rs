@@ -13,6 +13,7 @@ use crate::classes::graph::Graph;
 use crate::classes::module::Kernel;
 use crate::classes::open_stream::{OpenStream, foreign, wait_for};
 use crate::classes::pool::MemoryPool;
+use crate::classes::signal::{Signal, condition_of};
 use crate::classes::transfer;
 use crate::dtype::DType;
 use crate::host_data::HostData;
@@ -189,6 +190,21 @@ impl Stream {
         let foreign = foreign(target, &stream.context())?;
         let other = foreign.get(py)?;
         wait::call(py, || stream.wait_stream(&other))
+    }
+
+    /// Sets a signal behind all work until now.
+    fn write_signal(&self, py: Python<'_>, signal: &Bound<'_, Signal>, value: u64) -> PyResult<()> {
+        let (stream, signal) = (self.get(py)?, signal.get().get(py)?);
+        wait::call(py, || stream.write_signal(&signal, value))
+    }
+
+    /// Lets later work wait until a signal satisfies a condition: "greater_or_equal" (with wrap-around), "equal", "and" (they have
+    /// a bit in common) or "nor" (a bit is in neither).
+    #[pyo3(signature = (signal, value, condition = "greater_or_equal"))]
+    fn wait_signal(&self, py: Python<'_>, signal: &Bound<'_, Signal>, value: u64, condition: &str) -> PyResult<()> {
+        let condition = condition_of(condition)?;
+        let (stream, signal) = (self.get(py)?, signal.get().get(py)?);
+        wait::call(py, || stream.wait_signal(&signal, condition, value))
     }
 
     /// Allocates memory in stream order, filled with zeros: from a pool, or else from the device's default one. `shape` is a

@@ -106,20 +106,22 @@ pub(crate) fn copy(stream: &OpenStream, destination: &Bound<'_, Buffer>, source:
 
     let py = destination.py();
     let (to, from) = (destination.get().view(py)?, source.get().view(py)?);
-    require_same_type(&to, &from)?;
-    if to.overlaps(&from).map_err(|error| error::raise(py, &error))? {
-        let (message, hint) = ("the destination and the source overlap", "copy by way of another buffer");
-        return Err(error::refused(py, Status::INVALID_VALUE, "copying", message, hint));
-    }
+    require_copy(py, &to, &from)?;
     wait::call(py, || to.dtype.with(Copy(stream, &to, &from)))
 }
 
-fn require_same_type(to: &View, from: &View) -> PyResult<()> {
-    if to.dtype == from.dtype {
-        return Ok(());
+/// Refuses a copy between buffers of different types, or of a part of one to another part that it overlaps.
+pub(crate) fn require_copy(py: Python<'_>, to: &View, from: &View) -> PyResult<()> {
+    if to.dtype != from.dtype {
+        let (to, from) = (to.dtype.name(), from.dtype.name());
+        let message = format!("the destination has elements of {to}, and the source of {from}");
+        return Err(PyTypeError::new_err(message));
     }
-    let (to, from) = (to.dtype.name(), from.dtype.name());
-    Err(PyTypeError::new_err(format!("the destination has elements of {to}, and the source of {from}")))
+    if to.overlaps(from).map_err(|error| error::raise(py, &error))? {
+        let (message, hint) = ("the destination and the source overlap", "copy by way of another buffer");
+        return Err(error::refused(py, Status::INVALID_VALUE, "copying", message, hint));
+    }
+    Ok(())
 }
 
 /// Copies data of the host to a buffer. Returns when the data can be changed.
