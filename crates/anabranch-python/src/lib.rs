@@ -23,7 +23,7 @@ mod _anabranch {
     #[pymodule_export]
     use super::classes::arguments::{Reads, Scalar};
     #[pymodule_export]
-    use super::classes::buffer::{Buffer, PinnedBuffer};
+    use super::classes::buffer::{Buffer, ManagedBuffer, PinnedBuffer};
     #[pymodule_export]
     use super::classes::capture::Capture;
     #[pymodule_export]

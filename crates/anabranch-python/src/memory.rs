@@ -6,7 +6,8 @@ use crate::few::Few;
 use crate::threads;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{
-    Buffer, BufferSlice, BufferSliceMut, Context, Error, MemoryPool, Node, OwnedBuffer, Result, Status, Stream,
+    BackendKind, Buffer, BufferSlice, BufferSliceMut, Capabilities, Context, Error, MemoryPool, Node, OwnedBuffer,
+    Result, Status, Stream,
 };
 use bytemuck::pod_collect_to_vec;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
@@ -53,12 +54,22 @@ where
 /// Memory to which elements are copied.
 pub(crate) type Uploading = Pin<Box<dyn Future<Output = Result<Memory>> + Send>>;
 
+/// Where memory is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Device,
+    /// On the host. Devices access it.
+    Pinned,
+    /// Where it is used.
+    Managed,
+}
+
 /// Memory that objects of Python share.
 pub(crate) struct Memory {
     buffer: Arc<dyn AnyBuffer>,
     context: Context,
     id: u64,
-    pub(crate) is_pinned: bool,
+    pub(crate) place: Place,
     pub(crate) is_read_only: bool,
     /// Taken while work that uses the memory is submitted: what the library learns of one submission before the next.
     turn: Mutex<()>,
@@ -68,24 +79,40 @@ impl Memory {
     fn of<T: Element>(buffer: Buffer<T>) -> Self {
         let (context, id) = (buffer.context(), buffer.id());
         let turn = Mutex::new(());
-        Self { buffer: Arc::new(buffer), context, id, is_pinned: false, is_read_only: false, turn }
+        Self { buffer: Arc::new(buffer), context, id, place: Place::Device, is_read_only: false, turn }
     }
 
-    /// Allocates pinned memory.
-    pub(crate) fn pinned(context: &Context, dtype: DType, shape: &[usize]) -> Result<Self> {
-        struct Allocate<'a>(&'a Context, usize);
+    /// Allocates pinned or managed memory, filled with zeros.
+    pub(crate) fn shared(context: &Context, place: Place, dtype: DType, shape: &[usize]) -> Result<Self> {
+        struct Allocate<'a>(&'a Context, Place, usize);
+
+        impl Allocate<'_> {
+            fn open<B>(&self, buffer: B, id: u64) -> Memory
+            where
+                B: OwnedBuffer + Send + Sync + 'static,
+                B::Element: Element,
+            {
+                let (context, turn) = (self.0.clone(), Mutex::new(()));
+                Memory { buffer: Arc::new(buffer), context, id, place: self.1, is_read_only: false, turn }
+            }
+        }
 
         impl TypedCall for Allocate<'_> {
             type Output = Result<Memory>;
 
             fn call<T: Element>(self) -> Self::Output {
-                let buffer = self.0.allocate_pinned::<T>(self.1)?;
-                let (context, id, turn) = (self.0.clone(), buffer.id(), Mutex::new(()));
-                Ok(Memory { buffer: Arc::new(buffer), context, id, is_pinned: true, is_read_only: false, turn })
+                if self.1 == Place::Managed {
+                    let buffer = self.0.allocate_managed::<T>(self.2)?;
+                    let id = buffer.id();
+                    return Ok(self.open(buffer, id));
+                }
+                let buffer = self.0.allocate_pinned::<T>(self.2)?;
+                let id = buffer.id();
+                Ok(self.open(buffer, id))
             }
         }
 
-        dtype.with(Allocate(context, count(shape)?))
+        dtype.with(Allocate(context, place, count(shape)?))
     }
 
     /// Allocates zeros in stream order.
@@ -238,6 +265,17 @@ impl Memory {
 
     pub(crate) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Whether the host can read it, once work that uses it is complete.
+    pub(crate) fn is_of_host(&self) -> bool {
+        let device = self.context.device();
+        match self.place {
+            Place::Device => device.backend() == BackendKind::Host,
+            Place::Pinned => true,
+            // On others, the host must not touch it while the device does anything at all.
+            Place::Managed => device.capabilities().contains(Capabilities::CONCURRENT_MANAGED_ACCESS),
+        }
     }
 
     /// Where the memory is, in the terms of DLPack.

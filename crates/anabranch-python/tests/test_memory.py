@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import struct
 
+import numpy
 import pytest
 
 import anabranch
@@ -195,6 +196,20 @@ def test_pinned_memory(context, stream):
     assert stream.download(pinned).tolist() == [[1, 2], [3, 4]]
     assert isinstance(pinned[1:], anabranch.PinnedBuffer)
     assert "PinnedBuffer" in repr(pinned)
+
+
+def test_managed_memory(context, stream, on_host):
+    managed = context.allocate_managed((2, 2), "float32")
+    assert isinstance(managed, anabranch.ManagedBuffer) and isinstance(managed[1:], anabranch.ManagedBuffer)
+    assert "ManagedBuffer" in repr(managed) and not isinstance(managed, anabranch.PinnedBuffer)
+    array = numpy.asarray(managed)
+    assert array.tolist() == [[0, 0], [0, 0]]
+    array[0] = 7
+    assert stream.download(managed).tolist() == [[7, 7], [0, 0]]
+    stream.fill(managed[1:], 2)
+    assert numpy.asarray(managed).tolist() == [[7, 7], [2, 2]]
+    with pytest.raises(anabranch.AnabranchError, match="address space"):
+        context.allocate_managed((1 << 40, 1 << 40))
 
 
 def test_fills_that_are_refused(stream):

@@ -3,7 +3,7 @@
 use crate::classes::context::Context;
 use crate::classes::tensor;
 use crate::dtype::DType;
-use crate::memory::{Memory, View};
+use crate::memory::{Place, View};
 use crate::slot::{Slot, release};
 use crate::wait;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError, PyTypeError};
@@ -38,8 +38,7 @@ impl Buffer {
     /// complete.
     fn host_view(&self, py: Python<'_>) -> PyResult<(Arc<View>, usize)> {
         let view = self.view(py)?;
-        let is_on_host = view.memory.context().device().backend() == anabranch::BackendKind::Host;
-        if !is_on_host && !view.memory.is_pinned {
+        if !view.memory.is_of_host() {
             return Err(PyAttributeError::new_err("the buffer is memory of a GPU, which the host cannot read"));
         }
         let shared = view.clone();
@@ -62,19 +61,20 @@ impl Drop for Buffer {
 #[pyclass(frozen, extends = Buffer, module = "anabranch")]
 pub(crate) struct PinnedBuffer;
 
-impl PinnedBuffer {
-    pub(crate) fn create(py: Python<'_>, memory: Memory, dtype: DType, shape: Vec<usize>) -> PyResult<Py<Self>> {
-        Py::new(py, PyClassInitializer::from(Buffer::new(View::whole(memory, dtype, shape))).add_subclass(Self))
-    }
-}
+/// Memory that the host and devices access at the same address, and that the driver moves between them. NumPy can view it, where
+/// the device allows that while it works.
+#[pyclass(frozen, extends = Buffer, module = "anabranch")]
+pub(crate) struct ManagedBuffer;
 
 /// A buffer of the class that its memory is of.
 pub(crate) fn create(py: Python<'_>, view: View) -> PyResult<Py<PyAny>> {
-    if view.memory.is_pinned {
-        let buffer = PyClassInitializer::from(Buffer::new(view)).add_subclass(PinnedBuffer);
-        return Py::new(py, buffer).map(Py::into_any);
+    let place = view.memory.place;
+    let buffer = PyClassInitializer::from(Buffer::new(view));
+    match place {
+        Place::Device => Py::new(py, buffer).map(Py::into_any),
+        Place::Pinned => Py::new(py, buffer.add_subclass(PinnedBuffer)).map(Py::into_any),
+        Place::Managed => Py::new(py, buffer.add_subclass(ManagedBuffer)).map(Py::into_any),
     }
-    Py::new(py, Buffer::new(view)).map(Py::into_any)
 }
 
 /// An exception of `__buffer__`. NumPy drops it, and asks for `__array_interface__` instead, which raises it then: it may be that of Ctrl-C,
@@ -266,7 +266,11 @@ impl Buffer {
         match self.view.peek(py) {
             None => "<anabranch.Buffer (closed)>".to_owned(),
             Some(view) => {
-                let class = if view.memory.is_pinned { "PinnedBuffer" } else { "Buffer" };
+                let class = match view.memory.place {
+                    Place::Device => "Buffer",
+                    Place::Pinned => "PinnedBuffer",
+                    Place::Managed => "ManagedBuffer",
+                };
                 let (shape, device) = (&view.shape, view.memory.context().device().name());
                 format!("<anabranch.{class} {shape:?} of {} on {device}>", view.dtype.name())
             }

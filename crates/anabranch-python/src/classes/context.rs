@@ -1,6 +1,6 @@
 //! Contexts, and what is made in them.
 
-use crate::classes::buffer::{Buffer, PinnedBuffer};
+use crate::classes::buffer::{self, Buffer};
 use crate::classes::device::Device;
 use crate::classes::event::Event;
 use crate::classes::graph::Graph;
@@ -10,7 +10,7 @@ use crate::classes::signal::Signal;
 use crate::classes::stream::Stream;
 use crate::classes::{cuda_array, module, open_stream, tensor};
 use crate::dtype::DType;
-use crate::memory::{Memory, View, extents};
+use crate::memory::{Memory, Place, View, extents};
 use crate::slot::release;
 use crate::wait;
 use anabranch::{EventFlags, EventHandle, InterprocessEventHandle, StreamFlags};
@@ -158,10 +158,24 @@ impl Context {
         py: Python<'_>,
         shape: &Bound<'_, PyAny>,
         dtype: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PinnedBuffer>> {
+    ) -> PyResult<Py<PyAny>> {
         let (shape, dtype) = (extents(shape)?, dtype.map_or(Ok(DType::U8), DType::of_python)?);
-        let memory = wait::call(py, || Memory::pinned(&self.0, dtype, &shape))?;
-        PinnedBuffer::create(py, memory, dtype, shape)
+        let memory = wait::call(py, || Memory::shared(&self.0, Place::Pinned, dtype, &shape))?;
+        buffer::create(py, View::whole(memory, dtype, shape))
+    }
+
+    /// Allocates memory, filled with zeros, that the host and the device access at the same address, and that the driver moves
+    /// between them. `shape` is a number of elements or a sequence of extents.
+    #[pyo3(signature = (shape, dtype = None))]
+    fn allocate_managed(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (shape, dtype) = (extents(shape)?, dtype.map_or(Ok(DType::U8), DType::of_python)?);
+        let memory = wait::call(py, || Memory::shared(&self.0, Place::Managed, dtype, &shape))?;
+        buffer::create(py, View::whole(memory, dtype, shape))
     }
 
     /// A buffer of the array of another library, through DLPack and without a copy. Work in the stream, or in the legacy default

@@ -3,7 +3,7 @@
 use crate::classes::buffer;
 use crate::classes::stream::Stream;
 use crate::dtype::DType;
-use crate::memory::{Memory, View};
+use crate::memory::{Memory, Place, View};
 use crate::{error, threads, wait};
 use anabranch::dlpack::{DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, ManagedTensor};
 use anabranch::{BackendKind, BorrowedStream, StreamHandle};
@@ -251,7 +251,7 @@ const LEGACY: usize = 1;
 
 /// For libraries on GPUs.
 pub(crate) fn cuda_array_interface<'py>(py: Python<'py>, view: &View) -> PyResult<Bound<'py, PyDict>> {
-    if view.memory.context().device().backend() != BackendKind::Cuda || view.memory.is_pinned {
+    if view.memory.context().device().backend() != BackendKind::Cuda || view.memory.place == Place::Pinned {
         return Err(PyAttributeError::new_err("the buffer is no memory of a GPU"));
     }
     let address = wait::call(py, || {
