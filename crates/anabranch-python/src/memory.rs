@@ -1,13 +1,12 @@
 //! Memory as Python uses it: shared, and without element types.
 
-use crate::classes::open_graph::OpenGraph;
 use crate::dtype::{DType, Element, TypedCall};
 use crate::few::Few;
 use crate::threads;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{
-    BackendKind, Buffer, BufferSlice, BufferSliceMut, Capabilities, Context, Error, MemoryPool, Node, OwnedBuffer,
-    Result, Status, Stream,
+    BackendKind, Buffer, BufferSlice, BufferSliceMut, Capabilities, Context, Error, MemoryPool, OwnedBuffer, Result,
+    Status, Stream,
 };
 use bytemuck::pod_collect_to_vec;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
@@ -76,7 +75,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    fn of<T: Element>(buffer: Buffer<T>) -> Self {
+    pub(crate) fn of<T: Element>(buffer: Buffer<T>) -> Self {
         let (context, id) = (buffer.context(), buffer.id());
         let turn = Mutex::new(());
         Self { buffer: Arc::new(buffer), context, id, place: Place::Device, is_read_only: false, turn }
@@ -236,29 +235,6 @@ impl Memory {
         dtype.with(Open(context, anabranch::DevicePointer(address), count(shape)?, owner))
     }
 
-    /// Memory that a graph allocates, with the node that does.
-    pub(crate) fn of_graph(
-        graph: &OpenGraph,
-        dependencies: &[Node],
-        dtype: DType,
-        shape: &[usize],
-    ) -> Result<(Node, Self)> {
-        struct Add<'a>(&'a OpenGraph, &'a [Node], usize);
-
-        impl TypedCall for Add<'_> {
-            type Output = Result<(Node, Memory)>;
-
-            fn call<T: Element>(self) -> Self::Output {
-                // SAFETY: that elements are read only after they were written, the program promises: all types of elements are
-                // valid with any bits, so that what is read otherwise is unspecified and nothing worse.
-                let (node, buffer) = self.0.edit(|graph| unsafe { graph.add_allocation::<T>(self.1, self.2) })?;
-                Ok((node, Memory::of(buffer)))
-            }
-        }
-
-        dtype.with(Add(graph, dependencies, count(shape)?))
-    }
-
     pub(crate) fn context(&self) -> &Context {
         &self.context
     }
@@ -368,7 +344,7 @@ impl View {
 }
 
 /// The number of elements of a shape.
-fn count(shape: &[usize]) -> Result<usize> {
+pub(crate) fn count(shape: &[usize]) -> Result<usize> {
     shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent)).ok_or_else(|| {
         let message = format!("the shape {shape:?} is larger than the address space");
         Error::argument(Status::OUT_OF_MEMORY, "allocating memory", message)

@@ -153,3 +153,24 @@ def test_memory_of_the_device_is_given_back(device, on_host):
     context.synchronize()
     left, _ = context.memory_info()
     assert left > free - (20 << 20)
+
+
+def test_objects_are_closed_while_they_are_used(context):
+    rounds = [(context.create_stream(), context.create_event(timing=False)) for _ in range(60)]
+
+    def work(number):
+        for stream, event in rounds:
+            for _ in range(5):
+                # Each call happens, or says that the object is closed.
+                try:
+                    stream.record(event)
+                    stream.wait(event)
+                    stream.query()
+                except anabranch.AnabranchError as error:
+                    assert "closed" in str(error)
+            if number < 2:
+                event.close()
+                stream.close()
+
+    in_threads(4, work)
+    assert all("closed" in repr(stream) and "closed" in repr(event) for stream, event in rounds)

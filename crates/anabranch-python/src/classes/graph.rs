@@ -9,7 +9,7 @@ use crate::classes::open_graph::{GraphNode, OpenGraph, nodes_of};
 use crate::classes::stream::Stream;
 use crate::dtype::DType;
 use crate::few::Few;
-use crate::memory::{Memory, View, extents};
+use crate::memory::{View, extents};
 use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::{DevicePointer, EdgeData, GraphEdge, InstantiateFlags, Node};
@@ -137,7 +137,7 @@ impl Graph {
         let (dependencies, shape) = (nodes_of(dependencies)?, extents(shape)?);
         let dtype = dtype.map_or(Ok(DType::U8), DType::of_python)?;
         let graph = self.slot.get(py)?;
-        let (node, memory) = wait::call(py, || Memory::of_graph(&graph, &dependencies, dtype, &shape))?;
+        let (node, memory) = wait::call(py, || graph.add_allocation(&dependencies, dtype, &shape))?;
         Ok((GraphNode(node), Buffer::new(View::whole(memory, dtype, shape))))
     }
 

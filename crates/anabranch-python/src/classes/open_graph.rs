@@ -1,6 +1,8 @@
 //! Graphs and the bodies of their conditional nodes, as threads of Python share them.
 
+use crate::dtype::{DType, Element, TypedCall};
 use crate::few::Few;
+use crate::memory::{Memory, count};
 use anabranch::{BodyGraph, Conditional, ConditionalKind, Error, GraphEdge, Node, NodeWork, Result, Status};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -114,6 +116,29 @@ impl OpenGraph {
     /// Reads the graph, when no other thread uses it. Called without the interpreter.
     pub(crate) fn read<R>(&self, read: impl FnOnce(&anabranch::Graph) -> Result<R>) -> Result<R> {
         self.edit(|graph| read(graph.graph()))
+    }
+
+    /// Adds an allocation. Called without the interpreter.
+    pub(crate) fn add_allocation(
+        &self,
+        dependencies: &[Node],
+        dtype: DType,
+        shape: &[usize],
+    ) -> Result<(Node, Memory)> {
+        struct Add<'a>(&'a OpenGraph, &'a [Node], usize);
+
+        impl TypedCall for Add<'_> {
+            type Output = Result<(Node, Memory)>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                // SAFETY: that elements are read only after they were written, the program promises: all types of elements are
+                // valid with any bits, so that what is read otherwise is unspecified and nothing worse.
+                let (node, buffer) = self.0.edit(|graph| unsafe { graph.add_allocation::<T>(self.1, self.2) })?;
+                Ok((node, Memory::of(buffer)))
+            }
+        }
+
+        dtype.with(Add(self, dependencies, count(shape)?))
     }
 
     /// Uses the graph and reads another one, which becomes a part of it.
