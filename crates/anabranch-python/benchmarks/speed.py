@@ -358,7 +358,8 @@ def main() -> int:
         return 0
     device_name = arguments[0] if arguments else "cuda:0"
     core = max(os.sched_getaffinity(0))
-    chosen = [library for library in arguments[1:] or [*LIBRARIES, "raw", "driver", "before"] if is_installed(library)]
+    known = [*LIBRARIES, *(["driver"] if device_name.startswith("cuda") else []), "before"]
+    chosen = [library for library in arguments[1:] or known if is_installed(library)]
     servers = {library: Server(library, device_name, core) for library in chosen}
     found: dict[tuple[str, str], list[float]] = {}
     names = list(dict.fromkeys(name for server in servers.values() for name in server.names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import threading
@@ -565,3 +566,11 @@ def test_nothing_warns(device):
         stream = device.create_stream()
         stream.wait(device.create_stream())
         stream.record().sync()
+
+
+@pytest.mark.parametrize("change", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_streams_and_events_are_not_copied(stream, change):
+    for one in stream, stream.record():
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            change(one)
+    stream.sync()

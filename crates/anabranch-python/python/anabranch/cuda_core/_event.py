@@ -106,6 +106,10 @@ class Event:
         inner = call(create, timing=timing, blocking_sync=blocking, interprocess=interprocess)
         return cls._of(inner, context, blocking=blocking, interprocess=interprocess)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy would end the event of the original.
+        raise TypeError("an event can be neither copied nor pickled")
+
     @classmethod
     def _of(cls, inner: _anabranch.Event, context: Context, *, blocking: bool, interprocess: bool) -> Event:
         event = cls.__new__(cls)

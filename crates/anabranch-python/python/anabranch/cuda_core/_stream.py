@@ -63,6 +63,10 @@ class Stream:
             "(from_handle)."
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy would end the stream of the original.
+        raise TypeError("a stream can be neither copied nor pickled")
+
     @classmethod
     def _of(cls, handle: int, inner: _anabranch.Stream | None, context: Context | None, *, owned: bool) -> Stream:
         stream = cls.__new__(cls)
