@@ -2,16 +2,11 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static ONLY_ASKING: Cell<bool> = const { Cell::new(false) };
 }
-
-/// How many marks there are. While there is none, nobody looks for the one of the thread, which costs a call in a library that was
-/// loaded at run time. A thread sees its own.
-static MARKS: AtomicUsize = AtomicUsize::new(0);
 
 /// Marks the thread as executing work that was given to a driver, until it is dropped. Such work is host functions,
 /// kernels that are closures, and the drop of either. Code that runs such work on a thread of the process must enter
@@ -27,7 +22,6 @@ impl InsideWork {
     /// Marks the thread.
     #[inline]
     pub fn enter() -> Self {
-        MARKS.fetch_add(1, Ordering::Relaxed);
         // A thread that is exiting has no mark any more. No work runs on it.
         let before = INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true);
         Self { before, not_send: PhantomData }
@@ -36,7 +30,7 @@ impl InsideWork {
     /// Returns whether the thread is marked.
     #[inline]
     pub fn is_entered() -> bool {
-        MARKS.load(Ordering::Relaxed) > 0 && INSIDE.try_with(Cell::get).unwrap_or(false)
+        INSIDE.try_with(Cell::get).unwrap_or(false)
     }
 }
 
@@ -44,7 +38,6 @@ impl Drop for InsideWork {
     #[inline]
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(self.before));
-        MARKS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
