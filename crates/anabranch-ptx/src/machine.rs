@@ -13,7 +13,7 @@ pub(crate) use level::{Body, Select, body, body_and_rest, body_of, body_of_few, 
 pub use level::{Level, detect};
 
 use crate::fault::{Detail, FaultCode};
-use crate::memory::{Access, AccessKind, GlobalMemory, Region};
+use crate::memory::{Access, AccessKind, GlobalMemory};
 
 pub(crate) use crate::memory::Vectors;
 use crate::types::Space;
@@ -151,24 +151,68 @@ pub(crate) struct Arena {
     pub(crate) bytes: u64,
 }
 
-/// The parts of global memory that were used lately. They stay valid until the run is dropped.
-pub(crate) struct Regions {
-    all: [Region; 4],
-    oldest: usize,
+/// A part of global memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    address: u64,
+    bytes: u64,
+    /// What leads from an address of the device to one of this process.
+    pub(crate) delta: u64,
+    /// As wide as the rest, so that a copy reads nothing but what was written as a whole.
+    writable: u64,
 }
 
-impl Regions {
-    pub(crate) const EMPTY: Regions = Regions { all: [Region::EMPTY; 4], oldest: 0 };
+impl Known {
+    const NONE: Known = Known { address: 0, bytes: 0, delta: 0, writable: 0 };
 
-    /// The part with this byte, if there is one.
-    pub(crate) fn find(&mut self, memory: &dyn GlobalMemory, address: u64) -> Option<Region> {
-        if let Some(found) = self.all.iter().find(|region| region.contains(address, address.saturating_add(1))) {
-            return Some(*found);
+    /// Whether the bytes from `first` to before `end` are in it, and may be accessed so.
+    #[inline(always)]
+    pub(crate) fn has(&self, first: u64, end: u64, kind: AccessKind) -> bool {
+        first >= self.address
+            && end >= first
+            && end - self.address <= self.bytes
+            && (kind == AccessKind::Read || self.writable != 0)
+    }
+}
+
+/// How many parts of global memory are remembered.
+const REMEMBERED: usize = 8;
+
+/// The parts of global memory that were used lately, each in the place of the registers that held its addresses: mostly a
+/// register points into one of them. They stay valid until the run is dropped.
+pub(crate) struct Regions([Known; REMEMBERED]);
+
+impl Regions {
+    pub(crate) const EMPTY: Regions = Regions([Known::NONE; REMEMBERED]);
+
+    /// The place of an operation's address: by the register that points into a part.
+    #[inline(always)]
+    pub(crate) fn place(op: &Op) -> usize {
+        // The slots of registers of 64 bits are 256 bytes from each other at least.
+        let slot = if op.flags & crate::ops::load::BASED != 0 { op.e } else { op.a };
+        (slot.0 / 256) as usize % REMEMBERED
+    }
+
+    /// What is in a place.
+    #[inline(always)]
+    pub(crate) fn at(&self, place: usize) -> &Known {
+        &self.0[place % REMEMBERED]
+    }
+
+    /// Looks up the part with this byte, and remembers it in a place.
+    #[cold]
+    pub(crate) fn look_up(&mut self, memory: &dyn GlobalMemory, place: usize, address: u64) {
+        let end = address.saturating_add(1);
+        let known = self.0.iter().copied().find(|known| known.has(address, end, AccessKind::Read));
+        let found = || {
+            let region = memory.region(address)?;
+            let delta = (region.pointer.expose_provenance() as u64).wrapping_sub(region.address);
+            let writable = region.writable.into();
+            Some(Known { address: region.address, bytes: region.bytes, delta, writable })
+        };
+        if let Some(known) = known.or_else(found) {
+            self.0[place % REMEMBERED] = known;
         }
-        let found = memory.region(address)?;
-        self.all[self.oldest % 4] = found;
-        self.oldest += 1;
-        Some(found)
     }
 }
 
@@ -197,9 +241,7 @@ pub(crate) struct Lanes<'l> {
     pub(crate) memory: &'l dyn GlobalMemory,
     /// Whether addresses of global memory are those of this process, with nothing to look up.
     pub(crate) direct: bool,
-    /// The part of global memory that was used last.
-    pub(crate) region: Region,
-    /// Other parts that were used.
+    /// The parts of global memory that were used.
     pub(crate) regions: &'l mut Regions,
     pub(crate) shared: Arena,
     pub(crate) local: Arena,

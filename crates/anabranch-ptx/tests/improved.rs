@@ -139,3 +139,46 @@ fn vectors_and_rows_are_read_and_written_in_their_order() {
     };
     expect(body, 0.0, expected);
 }
+
+#[test]
+fn addresses_of_elements_are_computed_by_loads_and_stores() {
+    // A base that all lanes have, and an index times the size of an element, below and above the middle of the array.
+    let body = "sub.s32 %r2, 40, %r1; mul.wide.s32 %d3, %r2, 4; add.s64 %d4, %d3, %d0; ld.global.u32 %r6, [%d4+800];\n\
+                st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 240 - n);
+    let body = "sub.s32 %r2, %r1, 40; mul.wide.s32 %d3, %r2, 4; add.s64 %d4, %d0, %d3; ld.global.u32 %r6, [%d4+960];\n\
+                bar.sync 0; st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 200 + n);
+    // Indexes that wrap around within a row, as numbers without signs and with them.
+    let body = "add.u32 %r2, %r1, -5; mul.wide.u32 %d3, %r2, 4; and.b64 %d3, %d3, 0x3ff; add.s64 %d4, %d3, %d0;\n\
+                ld.global.u32 %r6, [%d4+400]; bar.sync 0; st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| if n >= 5 { 95 + n } else { 351 + n });
+    let body = "sub.u64 %d5, %d0, 8; add.u32 %r2, %r5, 0x7ffffff6; sub.u32 %r2, %r2, 0x7ffffff6; mul.wide.s32 %d3, %r2, 4;\n\
+                add.s64 %d4, %d5, %d3; ld.global.u32 %r6, [%d4+408]; bar.sync 0; st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 100 + n % 40);
+    // Pairs, one element of each, and elements that are larger than the step of the index.
+    let body = "mul.wide.u32 %d3, %r1, 8; add.s64 %d4, %d0, %d3; ld.global.v2.u32 {%r6, %r7}, [%d4+800];\n\
+                ld.global.u32 %r8, [%d4+804]; sub.u32 %r7, %r7, %r8; add.u32 %r6, %r6, %r7; bar.sync 0;\n\
+                st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 200 + 2 * n);
+    let body = "shr.u32 %r2, %r1, 1; shl.b32 %r2, %r2, 1; mul.wide.u32 %d3, %r2, 4; add.s64 %d4, %d0, %d3;\n\
+                ld.global.v2.u32 {%r6, %r7}, [%d4+800]; add.u32 %r6, %r6, %r7; bar.sync 0; st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 2 * (200 + n / 2 * 2) + 1);
+    // What changes between the sum and its use, what is used elsewhere too, and what only some lanes do.
+    let body = "mul.wide.u32 %d3, %r1, 4; add.s64 %d4, %d0, %d3; mov.u64 %d3, 0; ld.global.u32 %r6, [%d4+800];\n\
+                cvt.u32.u64 %r7, %d3; add.u32 %r6, %r6, %r7; bar.sync 0; st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 200 + n);
+    let body = "mul.wide.u32 %d3, %r1, 4; add.s64 %d4, %d0, %d3; ld.global.u32 %r6, [%d4+800]; sub.s64 %d6, %d4, %d1;\n\
+                cvt.u32.u64 %r7, %d6; add.u32 %r6, %r6, %r7; bar.sync 0; st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 200 + n);
+    let body = "mov.u32 %r2, %r1; mul.wide.u32 %d3, %r2, 4; add.s64 %d4, %d0, %d3; mov.u32 %r2, 0; mov.u32 %r6, 7;\n\
+                setp.lt.u32 %p1, %r1, 50; @%p1 ld.global.u32 %r6, [%d4+800]; add.u32 %r6, %r6, %r2; bar.sync 0;\n\
+                st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| if n < 50 { 200 + n } else { 7 });
+    // An address of one turn of a loop that the next one uses.
+    let body = "mov.u32 %r2, %r1; mov.u32 %r6, 0; mov.u32 %r7, 0; mov.u64 %d4, %d1;\n\
+                AGAIN: ld.global.u32 %r8, [%d4+400]; add.u32 %r6, %r6, %r8; add.u32 %r2, %r2, 80; mul.wide.u32 %d3, %r2, 4;\n\
+                add.s64 %d4, %d0, %d3; add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, 3; @%p1 bra AGAIN; bar.sync 0;\n\
+                st.global.u32 [%d1], %r6;";
+    expect(body, 0.0, |n| 3 * n + 540);
+}

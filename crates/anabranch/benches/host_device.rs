@@ -5,7 +5,8 @@
 //! * `round trip`: one operation, queued, run and waited for.
 //! * `graph`: 100 empty kernels as one launch of a graph, beside as many launches: enqueueing them in a stream that is
 //!   held up, and until all are done.
-//! * `ptx`: kernels of PTX: empty ones, and one of many blocks, with one worker and with two, beside the same in plain Rust.
+//! * `ptx`: kernels of PTX: empty ones, and one of many blocks, on one thread and on two, beside the same in plain Rust. A
+//!   thread that waits for a kernel is one of those that run it, so that a device with one worker runs it on one thread.
 
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
@@ -375,13 +376,13 @@ fn ptx(criterion: &mut Criterion) {
         });
     });
     group.throughput(Throughput::Elements(N.into()));
-    for workers in [1, 2] {
-        let context = host_with(workers);
+    for threads in [1, 2] {
+        let context = host_with(threads);
         let stream = context.create_stream().expect("a stream");
         let saxpy = load(&context, include_str!("../examples/support/saxpy.ptx"), "saxpy").expect("a kernel");
         let x = stream.upload(&vec![1f32; N as usize]).expect("a buffer");
         let mut y = stream.upload(&vec![2f32; N as usize]).expect("a buffer");
-        group.bench_function(format!("saxpy, workers: {workers}"), |bencher| {
+        group.bench_function(format!("saxpy, threads: {threads}"), |bencher| {
             bencher.iter(|| {
                 // SAFETY: both buffers have `N` numbers.
                 let launched =

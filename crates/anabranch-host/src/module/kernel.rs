@@ -229,7 +229,8 @@ pub(crate) fn run_kernel(
     let large = engine.workers() > 0 && blocks.saturating_mul(threads) >= WORTH_SHARING;
     let chunk = if large { (THREADS_AT_A_TIME / threads.max(1)).max(1) } else { blocks.max(1) };
     let others = if large { blocks.div_ceil(chunk).saturating_sub(1) } else { 0 };
-    let workers = partition.map_or(engine.workers(), |partition| partition.workers() - 1);
+    // This thread is one of those that run work, be it a worker or one that waits.
+    let workers = partition.map_or(engine.workers(), |partition| partition.workers()).saturating_sub(1);
     let helpers = workers.min(usize::try_from(others).unwrap_or(usize::MAX));
     for stage in 0..work.kernel.get().body.stages() {
         work.ranges.iter().for_each(UsedRange::forget_element_size);

@@ -31,6 +31,8 @@ pub struct BlockRun<'l> {
     /// Where the threads of each warp are.
     threads: Vec<[Plane; 3]>,
     shared: Buffer,
+    /// Where it is: as it stands, so that each warp copies it at once.
+    arena: Arena,
     barriers: [Barrier; barrier::COUNT],
     /// A bit for each barrier that threads wait at.
     waiting: u32,
@@ -57,11 +59,14 @@ impl<'l> BlockRun<'l> {
     /// Memory for one block.
     pub fn new(launch: &'l Launch<'l>) -> BlockRun<'l> {
         let threads: u32 = launch.geometry.block.iter().product();
+        let shared = Buffer::new(launch.geometry.total_shared as usize);
+        let arena = Arena { start: shared.address(), bytes: launch.geometry.total_shared.into() };
         BlockRun {
             launch,
             warps: (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect(),
             threads: (0..threads.div_ceil(32)).map(|number| places(launch, number)).collect(),
-            shared: Buffer::new(launch.geometry.total_shared as usize),
+            shared,
+            arena,
             barriers: Default::default(),
             waiting: 0,
             scratch: Box::new(Scratch { addresses: Wide([0; 32]), regions: Regions::EMPTY }),
@@ -121,7 +126,7 @@ impl<'l> BlockRun<'l> {
             let around = Surroundings {
                 launch: self.launch,
                 block_index: self.block_index,
-                shared: Arena { start: self.shared.address(), bytes: self.launch.geometry.total_shared.into() },
+                shared: &self.arena,
                 checker: self.checker.as_ref(),
             };
             let stop = self.warps[index].run(&around, &self.threads[index], &mut self.scratch, &mut budget);
@@ -162,8 +167,14 @@ impl<'l> BlockRun<'l> {
     /// A warp that can go on.
     fn runnable(&self) -> Option<usize> {
         let count = self.warps.len();
-        let ready = |warp: &Warp| warp.parts.iter().any(|part| part.state == State::Ready);
+        let ready = |warp: &Warp| match &*warp.parts {
+            [part] => part.state == State::Ready,
+            parts => parts.iter().any(|part| part.state == State::Ready),
+        };
         let next = if self.next < count { self.next } else { 0 };
+        if self.warps.get(next).is_some_and(ready) {
+            return Some(next);
+        }
         (next..count).chain(0..next).find(|&index| ready(&self.warps[index]))
     }
 

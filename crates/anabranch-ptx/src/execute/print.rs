@@ -92,7 +92,7 @@ impl Builtin<'_, '_> {
 
     /// A byte at a generic address.
     fn byte(&mut self, lane: u32, address: u64) -> Outcome<u8> {
-        match slow::one(self.lanes, (GENERIC, 1), AccessKind::Read, lane, address) {
+        match slow::one(self.lanes, (GENERIC, 1, 0), AccessKind::Read, lane, address) {
             // SAFETY: the address may be read, as it was looked up.
             Ok(found) => Ok(unsafe { u8::load(found) }),
             Err((code, detail, space, address)) => {

@@ -11,7 +11,6 @@ use super::checker::Checker;
 use super::frame::{Buffer, Frame};
 use crate::fault::{Detail, FaultCode};
 use crate::machine::{FULL, Failure, Lanes, Op, Plane, Scratch, Step};
-use crate::memory::Region;
 use crate::types::Space;
 
 /// What a part of a warp does.
@@ -83,7 +82,7 @@ const SHORT_TURN: u32 = 32;
 pub(crate) struct Surroundings<'b> {
     pub(crate) launch: &'b Launch<'b>,
     pub(crate) block_index: [u32; 3],
-    pub(crate) shared: crate::machine::Arena,
+    pub(crate) shared: &'b crate::machine::Arena,
     pub(crate) checker: Option<&'b Checker<'b>>,
 }
 
@@ -231,9 +230,8 @@ impl Warp {
             geometry: &launch.geometry,
             memory: launch.memory,
             direct: launch.direct,
-            region: Region::EMPTY,
             regions: &mut scratch.regions,
-            shared: around.shared,
+            shared: *around.shared,
             local: self.local_arena(),
             frame_local: 0,
             parameters: crate::machine::Arena {

@@ -1,5 +1,6 @@
 //! Arithmetic of integers.
 
+use super::improve::Kind;
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::{Select, Slot};
 use crate::ops::half::{Packed, Signed};
@@ -86,7 +87,11 @@ impl<'a> Lower<'_, 'a> {
             (_, true, _) => choose_bits!(scalar, select::<Two<integer::Add<T>>>)?,
             (_, false, _) => choose_bits!(scalar, select::<Two<integer::Sub<T>>>)?,
         };
-        self.binary(instruction, scalar, run)
+        self.binary(instruction, scalar, run)?;
+        if let (true, Width::W64, Some(sum)) = (adds, Width::of(scalar)?, self.specs.last_mut()) {
+            sum.kind = Kind::Sum;
+        }
+        Ok(())
     }
 
     /// `add.cc`, `addc`, `sub.cc`, `subc`.
@@ -132,7 +137,12 @@ impl<'a> Lower<'_, 'a> {
                 let a = self.source(&instruction.operands[1], scalar)?;
                 let b = self.source(&instruction.operands[2], scalar)?;
                 let d = self.destination(&instruction.operands[0], Width::of(wide(scalar))?)?;
-                self.emit_two(run, d, a, b);
+                let kind = match scalar {
+                    Scalar::U32 => Kind::Wide { signed: false },
+                    Scalar::S32 => Kind::Wide { signed: true },
+                    _ => Kind::Other,
+                };
+                self.emit(Spec { d, a, b, kind, ..Spec::new(run) });
                 Ok(())
             }
             None => Err("a product of integers without .lo, .hi or .wide".to_owned()),

@@ -29,7 +29,7 @@ pub(super) fn operands(spec: &Spec) -> [(Slot, Use); 6] {
     let address = |used: &mut Use| {
         if spec.flags & load::ABSOLUTE != 0 {
             *used = Use::No;
-        } else if spec.flags & load::NARROW != 0 {
+        } else if spec.flags & (load::NARROW | load::INDEXED) != 0 {
             *used = Use::Read(Width::W32);
         }
     };
@@ -46,6 +46,9 @@ pub(super) fn operands(spec: &Spec) -> [(Slot, Use); 6] {
             unless(&mut b, spec.target > 1);
             unless(&mut c, spec.target > 2);
             unless(&mut e, spec.target > 3);
+            if spec.flags & load::BASED != 0 {
+                e = Use::Read(Width::W64);
+            }
         }
         When::Atomic(_) => {
             address(&mut a);
@@ -109,7 +112,14 @@ impl Lower<'_, '_> {
         let target = match form.when {
             When::Branch => (spec.target as usize) < count,
             When::Site => (spec.target as usize) < self.code.sites.len(),
-            When::Elements(bytes) => matches!(spec.target, 1 | 2 | 4) && spec.bytes == bytes * spec.target,
+            When::Elements(bytes) => {
+                let based = spec.flags & load::BASED != 0;
+                let indexed = spec.flags & load::INDEXED != 0;
+                matches!(spec.target, 1 | 2 | 4)
+                    && spec.bytes == bytes * spec.target
+                    && (!based || spec.target < 4 && spec.flags & (load::NARROW | load::ABSOLUTE) == 0)
+                    && (!indexed || based)
+            }
             When::Atomic(bytes) => spec.bytes == bytes,
             When::Parameter => self.is_parameter(spec),
             _ => true,

@@ -2,16 +2,16 @@
 //!
 //! What a kernel computes from its parameters and from registers that never change is computed once for each warp, before
 //! its first block. A comparison and the branch after it become one operation, and so do two multiply-adds of which one
-//! takes the result of the other alone.
+//! takes the result of the other alone. Loads and stores compute addresses of elements of arrays themselves.
 
 use std::collections::HashSet;
 
 use super::check::operands;
 use super::slots::{SlotMap, SlotSet};
-use super::{Lower, Spec};
+use super::{Lower, Spec, Value};
 use crate::machine::{Slot, Use, When};
 use crate::ops::control::NO_GUARD;
-use crate::ops::{real, select, special};
+use crate::ops::{load, real, select, special};
 
 /// What an operation is, where that matters here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,12 @@ pub(crate) enum Kind {
     Other,
     /// `fma.rn.f32`.
     Fused,
+    /// A sum of 64 bits.
+    Sum,
+    /// A product of 64 bits of factors of 32 bits, with or without signs.
+    Wide {
+        signed: bool,
+    },
 }
 
 /// How many operations further a result is looked for.
@@ -28,7 +34,7 @@ const REACH: usize = 64;
 struct Counts(SlotMap<[u32; 2]>);
 
 impl Counts {
-    fn of(specs: &[Spec]) -> Counts {
+    fn of<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Counts {
         let mut counts = Counts(SlotMap::default());
         for spec in specs {
             for (slot, used) in operands(spec) {
@@ -85,10 +91,10 @@ impl Lower<'_, '_> {
             return;
         }
         let mut left = vec![true; self.specs.len()];
-        if self.kernel {
-            self.hoist(&mut left);
-        }
+        let uniform = self.hoist(&mut left);
         let targets = self.targets();
+        self.join_bases(&mut left, &targets, &uniform);
+        self.join_indexes(&mut left, &targets);
         self.join_branches(&mut left, &targets);
         self.join_products(&mut left, &targets);
         self.remove(&left);
@@ -101,10 +107,14 @@ impl Lower<'_, '_> {
     }
 
     /// Moves what is the same in all blocks before them: what writes a register that nothing else writes, from what is the
-    /// same in all blocks.
-    fn hoist(&mut self, left: &mut [bool]) {
-        let counts = Counts::of(&self.specs);
+    /// same in all blocks. Returns which slots have the same number for all lanes, too.
+    fn hoist(&mut self, left: &mut [bool]) -> SlotSet {
         let mut same: SlotSet = self.code.constants.iter().map(|(slot, ..)| *slot).collect();
+        let mut uniform = same.clone();
+        if !self.kernel {
+            return uniform;
+        }
+        let counts = Counts::of(&self.specs);
         // Mostly each operation follows those whose results it takes.
         for _ in 0..4 {
             let before = self.prologue.len();
@@ -117,11 +127,125 @@ impl Lower<'_, '_> {
                 if *left && is_fixed(spec) && counts.writes(spec.d) == 1 && operands(spec).iter().all(reads) {
                     *left = false;
                     same.insert(spec.d);
+                    let own = (spec.select)().form.when == When::Special && special::differs(spec.imm);
+                    let is_uniform = |(slot, used): &(Slot, Use)| !matches!(used, Use::Read(_)) || uniform.contains(slot);
+                    if !own && operands(spec).iter().all(is_uniform) {
+                        uniform.insert(spec.d);
+                    }
                     self.prologue.push(*spec);
                 }
             }
             if self.prologue.len() == before {
-                return;
+                break;
+            }
+        }
+        uniform
+    }
+
+    /// The operations that read the result of one, if all of them are addresses of loads and stores that come after it in the
+    /// same row of operations, with nothing that writes these slots in between.
+    fn addresses_from(
+        &self,
+        at: usize,
+        sources: [Slot; 2],
+        (left, targets, counts): (&[bool], &HashSet<u32>, &Counts),
+    ) -> Option<Vec<usize>> {
+        let d = self.specs[at].d;
+        let (mut found, reads) = (Vec::new(), counts.reads(d));
+        if counts.writes(d) != 1 || self.specs[at].guard != NO_GUARD {
+            return None;
+        }
+        for next in at + 1..self.specs.len().min(at + REACH) {
+            let spec = &self.specs[next];
+            if targets.contains(&(next as u32)) || !goes_on(spec) {
+                return None;
+            }
+            if !left[next] {
+                continue;
+            }
+            let used = operands(spec);
+            if used.iter().any(|(slot, used)| *slot == d && matches!(used, Use::Read(_) | Use::Change(_))) {
+                let is_load = matches!((spec.select)().form.when, When::Elements(_)) && spec.target < 4;
+                let others = used.iter().enumerate().any(|(index, (slot, used))| {
+                    index != 1 && *slot == d && *used != Use::No
+                });
+                let takes = spec.flags & (load::ABSOLUTE | load::NARROW | load::INDEXED) == 0;
+                if !is_load || others || !takes || spec.guard == d {
+                    return None;
+                }
+                found.push(next);
+                if found.len() == reads as usize {
+                    return Some(found);
+                }
+            }
+            let writes = |(slot, used): &(Slot, Use)| {
+                matches!(used, Use::Write(_) | Use::Change(_)) && sources.contains(slot)
+            };
+            if used.iter().any(writes) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// An address that is a sum with a number that all lanes have is added where it is used: loads and stores look at the rest
+    /// of it alone.
+    fn join_bases(&mut self, left: &mut [bool], targets: &HashSet<u32>, uniform: &SlotSet) {
+        let counts = Counts::of(&self.specs);
+        for at in 0..self.specs.len() {
+            let sum = self.specs[at];
+            if sum.kind != Kind::Sum || !left[at] {
+                continue;
+            }
+            let (register, base) = match (uniform.contains(&sum.a), uniform.contains(&sum.b)) {
+                (false, true) => (sum.a, sum.b),
+                (true, false) => (sum.b, sum.a),
+                _ => continue,
+            };
+            let Some(uses) = self.addresses_from(at, [register, base], (left, targets, &counts)) else { continue };
+            if uses.iter().any(|&index| self.specs[index].flags & load::BASED != 0) {
+                continue;
+            }
+            left[at] = false;
+            for index in uses {
+                let spec = &mut self.specs[index];
+                (spec.a, spec.e) = (register, base);
+                spec.flags |= load::BASED;
+            }
+        }
+    }
+
+    /// The rest of an address that is a register of 32 bits times a power of two is that register.
+    fn join_indexes(&mut self, left: &mut [bool], targets: &HashSet<u32>) {
+        if !self.specs.iter().any(|spec| matches!(spec.kind, Kind::Wide { .. })) {
+            return;
+        }
+        let specs = self.specs.iter().zip(left.iter()).filter(|(_, left)| **left).map(|(spec, _)| spec);
+        let counts = Counts::of(specs);
+        let numbers: SlotMap<u64> = self
+            .code
+            .constants
+            .iter()
+            .filter_map(|(slot, _, value)| match value {
+                Value::Bits(bits) => Some((*slot, *bits)),
+                _ => None,
+            })
+            .collect();
+        for at in 0..self.specs.len() {
+            let product = self.specs[at];
+            let Kind::Wide { signed } = product.kind else { continue };
+            let factor = numbers.get(&product.b).filter(|factor| factor.is_power_of_two() && **factor < 1 << 31);
+            let (Some(factor), true) = (factor, left[at]) else { continue };
+            let Some(uses) = self.addresses_from(at, [product.a; 2], (left, targets, &counts)) else { continue };
+            if uses.iter().any(|&index| self.specs[index].flags & load::BASED == 0) {
+                continue;
+            }
+            left[at] = false;
+            for index in uses {
+                let spec = &mut self.specs[index];
+                spec.a = product.a;
+                spec.flags |= load::INDEXED | factor.trailing_zeros() << load::SHIFT;
+                spec.flags |= if signed { load::SIGNED } else { 0 };
             }
         }
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::rows::{self, Row};
 use super::{Fn1, convert::Extend};
-use crate::machine::{Body, FULL, Form, LANES, Lanes, Level, Locate, Op, Slot, Step, Use, Vectors, When, Width};
+use crate::machine::{
+    Body, FULL, Form, LANES, Lanes, Level, Locate, Op, Regions, Slot, Step, Use, Vectors, When, Width,
+};
 use crate::memory::{AccessKind, ROW, Short};
 
 /// The space of an access, in the low bits of `flags`.
@@ -23,6 +25,36 @@ pub(crate) const SPACE: u32 = 7;
 pub(crate) const NARROW: u32 = 8;
 /// The address is `imm` alone.
 pub(crate) const ABSOLUTE: u32 = 16;
+/// The number in `e`, a plane of 64 bits with the same number for all lanes, is added to the address. Of loads and stores of
+/// up to three registers only.
+pub(crate) const BASED: u32 = 32;
+/// The register of the address has 32 bits, which are extended to 64 and shifted. With `BASED` only.
+pub(crate) const INDEXED: u32 = 64;
+/// It is extended by its sign.
+pub(crate) const SIGNED: u32 = 128;
+/// How far it is shifted: the bits of `flags` from here on.
+pub(crate) const SHIFT: u32 = 8;
+
+/// What is added to the register of an address.
+///
+/// # Safety
+///
+/// Where `flags` says so, `e` is a plane of 64 bits.
+#[inline(always)]
+pub(super) unsafe fn base_of(lanes: &Lanes<'_>, op: &Op) -> u64 {
+    if op.flags & BASED == 0 {
+        return op.imm;
+    }
+    // SAFETY: the caller promises that plane.
+    op.imm.wrapping_add(unsafe { (*lanes.plane::<u64>(op.e))[0] })
+}
+
+/// The register of an address with `INDEXED`, extended and shifted.
+#[inline(always)]
+pub(super) fn index_of(flags: u32, register: u32) -> u64 {
+    let extended = if flags & SIGNED != 0 { register.cast_signed() as u64 } else { register.into() };
+    extended << (flags >> SHIFT & 63)
+}
 
 /// What is in memory.
 pub(crate) trait Element: Copy + Default {
@@ -108,11 +140,17 @@ unsafe fn locate_with<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKi
         for lane in 0..LANES {
             lanes.addresses.0[lane] = u64::from(base[lane].wrapping_add(op.imm as u32));
         }
+    } else if op.flags & INDEXED != 0 {
+        // SAFETY: `a` is a plane of 32 bits, and `e` is one of 64.
+        let (indexes, base) = unsafe { (&*lanes.plane::<u32>(op.a), base_of(lanes, op)) };
+        for lane in 0..LANES {
+            lanes.addresses.0[lane] = index_of(op.flags, indexes[lane]).wrapping_add(base);
+        }
     } else {
-        // SAFETY: `a` is a plane of 64 bits.
-        let base = unsafe { &*lanes.plane::<u64>(op.a) };
+        // SAFETY: `a` is a plane of 64 bits, and so is `e` with `BASED`.
+        let (starts, base) = unsafe { (&*lanes.plane::<u64>(op.a), base_of(lanes, op)) };
         // SAFETY: the processor has the vectors of this level.
-        unsafe { V::sums(base, op.imm, &mut lanes.addresses.0) };
+        unsafe { V::sums(starts, base, &mut lanes.addresses.0) };
     }
     if lanes.mask != FULL {
         let one = lanes.addresses.0[lanes.first()];
@@ -138,14 +176,10 @@ unsafe fn locate_with<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKi
     let delta = match space {
         SHARED if end <= lanes.shared.bytes => lanes.shared.start,
         GLOBAL | GENERIC | CONSTANT if most < crate::machine::SHARED_WINDOW => {
-            let writes = kind != AccessKind::Read;
-            if !lanes.region.contains(least, end) {
-                slow::look_up(lanes, least);
+            match slow::region(lanes, Regions::place(op), (least, end), kind) {
+                Some(delta) => delta,
+                None => return slow::locate(lanes, op, kind),
             }
-            if !lanes.region.contains(least, end) || writes && !lanes.region.writable {
-                return slow::locate(lanes, op, kind);
-            }
-            (lanes.region.pointer.expose_provenance() as u64).wrapping_sub(lanes.region.address)
         }
         LOCAL | FRAME => {
             let base = if space == FRAME { lanes.frame_local } else { 0 };
@@ -482,12 +516,21 @@ pub(crate) mod slow {
     use crate::memory::Access;
     use crate::types::Space;
 
-    /// Looks up the memory at an address.
-    #[cold]
-    pub(crate) fn look_up(lanes: &mut Lanes<'_>, address: u64) {
-        if let Some(region) = lanes.regions.find(lanes.memory, address) {
-            lanes.region = region;
+    /// What leads from addresses of the device to those of this process, for bytes of global memory that are in one part.
+    #[inline(always)]
+    pub(crate) fn region(
+        lanes: &mut Lanes<'_>,
+        place: usize,
+        (first, end): (u64, u64),
+        kind: AccessKind,
+    ) -> Option<u64> {
+        let known = lanes.regions.at(place);
+        if known.has(first, end, kind) {
+            return Some(known.delta);
         }
+        lanes.regions.look_up(lanes.memory, place, first);
+        let known = lanes.regions.at(place);
+        known.has(first, end, kind).then_some(known.delta)
     }
 
     /// Finds the address of each lane on its own.
@@ -498,7 +541,7 @@ pub(crate) mod slow {
                 continue;
             }
             let address = lanes.addresses.0[lane as usize];
-            match one(lanes, (op.flags, op.bytes), kind, lane, address) {
+            match one(lanes, (op.flags, op.bytes, Regions::place(op)), kind, lane, address) {
                 Ok(found) => lanes.addresses.0[lane as usize] = found,
                 Err((code, detail, space, address)) => {
                     return lanes.fail(Failure { code, detail, lane, address: Some(address), bytes: op.bytes, space });
@@ -511,10 +554,11 @@ pub(crate) mod slow {
     /// The status, what happened, and the address in its space.
     pub(crate) type Wrong = (FaultCode, Detail, Space, u64);
 
-    /// The address in this process of what one lane accesses.
+    /// The address in this process of what one lane accesses: the flags and the bytes of the access, and the place where its
+    /// part of global memory is remembered.
     pub(crate) fn one(
         lanes: &mut Lanes<'_>,
-        (flags, size): (u32, u32),
+        (flags, size, place): (u32, u32, usize),
         kind: AccessKind,
         lane: u32,
         address: u64,
@@ -548,15 +592,10 @@ pub(crate) mod slow {
             }
             Space::Shared | Space::Local | Space::Parameter => return Err(outside),
             _ if lanes.direct => address,
-            _ => {
-                if !lanes.region.contains(address, end) {
-                    look_up(lanes, address);
-                }
-                if !lanes.region.contains(address, end) || kind != AccessKind::Read && !lanes.region.writable {
-                    return Err(outside);
-                }
-                lanes.region.pointer.expose_provenance() as u64 + (address - lanes.region.address)
-            }
+            _ => match region(lanes, place, (address, end), kind) {
+                Some(delta) => address.wrapping_add(delta),
+                None => return Err(outside),
+            },
         };
         if let Some(observer) = lanes.observer {
             let access = Access { address, bytes: size, space, kind };

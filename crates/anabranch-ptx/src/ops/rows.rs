@@ -1,7 +1,9 @@
 //! Addresses that lie side by side: what most loads and stores of all lanes have.
 
-use super::load::{ABSOLUTE, CONSTANT, GENERIC, GLOBAL, NARROW, SHARED, SPACE, slow};
-use crate::machine::{FULL, Lanes, Op, SHARED_WINDOW, Vectors};
+use super::load::{
+    ABSOLUTE, CONSTANT, GENERIC, GLOBAL, INDEXED, NARROW, SHARED, SHIFT, SIGNED, SPACE, base_of, index_of, slow,
+};
+use crate::machine::{FULL, Lanes, Op, Regions, SHARED_WINDOW, Vectors};
 use crate::memory::{AccessKind, ROW};
 
 /// What the lanes of a row access.
@@ -29,7 +31,13 @@ pub(super) unsafe fn find<V: Vectors>(
     if lanes.mask != FULL || op.flags & ABSOLUTE != 0 || lanes.observer.is_some() {
         return None;
     }
-    let narrow = op.flags & NARROW != 0;
+    let (narrow, indexed) = (op.flags & NARROW != 0, op.flags & INDEXED != 0);
+    let shift = op.flags >> SHIFT & 63;
+    // Elements that lie side by side have indexes that do.
+    let step = (bytes >> shift) as u32;
+    let fits = u64::from(step) << shift == bytes;
+    // SAFETY: as the caller promises.
+    let base = unsafe { base_of(lanes, op) };
     let mut rows = [Row { address: 0, contiguous: true }; 2];
     let mut ends = [0; 2];
     for (index, row) in rows.iter_mut().enumerate() {
@@ -40,11 +48,26 @@ pub(super) unsafe fn find<V: Vectors>(
                 let contiguous = own[0] != own[1];
                 let stride = if contiguous { bytes as u32 } else { 0 };
                 V::strided_narrow(own, stride).then_some((u64::from(own[0].wrapping_add(op.imm as u32)), contiguous))?
+            } else if indexed {
+                let own = &*lanes.plane::<u32>(op.a).cast::<[u32; ROW]>().add(index);
+                let contiguous = own[0] != own[1];
+                if contiguous && !fits {
+                    return None;
+                }
+                let stride = if contiguous { step } else { 0 };
+                // Indexes that wrap around are not side by side once they are extended.
+                if op.flags & SIGNED != 0 {
+                    own[0].cast_signed().checked_add_unsigned(stride * (ROW as u32 - 1))?;
+                } else {
+                    own[0].checked_add(stride * (ROW as u32 - 1))?;
+                }
+                let first = index_of(op.flags, own[0]).wrapping_add(base);
+                V::strided_narrow(own, stride).then_some((first, contiguous))?
             } else {
                 let own = &*lanes.plane::<u64>(op.a).cast::<[u64; ROW]>().add(index);
                 let contiguous = own[0] != own[1];
                 let strided = if contiguous { V::strided(own, bytes) } else { V::strided(own, 0) };
-                strided.then_some((own[0].wrapping_add(op.imm), contiguous))?
+                strided.then_some((own[0].wrapping_add(base), contiguous))?
             }
         };
         *row = Row { address: first, contiguous };
@@ -60,13 +83,7 @@ pub(super) unsafe fn find<V: Vectors>(
             if lanes.direct {
                 return Some(rows);
             }
-            if !lanes.region.contains(least, end) {
-                slow::look_up(lanes, least);
-            }
-            if !lanes.region.contains(least, end) || kind != AccessKind::Read && !lanes.region.writable {
-                return None;
-            }
-            (lanes.region.pointer.expose_provenance() as u64).wrapping_sub(lanes.region.address)
+            slow::region(lanes, Regions::place(op), (least, end), kind)?
         }
         _ => return None,
     };

@@ -98,6 +98,11 @@ pub(crate) fn changes(number: u64) -> bool {
     matches!(number, 6..=8 | 23..=28)
 }
 
+/// Whether a special register has a number for each lane of a warp.
+pub(crate) fn differs(number: u64) -> bool {
+    matches!(number, 0..=2 | 12 | 18..=22)
+}
+
 fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -134,9 +139,15 @@ impl Body for Register {
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let one = |f: fn(u32) -> u32| std::array::from_fn(|lane| f(lane as u32));
+        // The place of the block is read for each warp of each block: as a number, and not as a plane that is copied.
+        if let 6..=8 = op.imm {
+            let number = lanes.block_index[op.imm as usize - 6];
+            // SAFETY: `d` is a plane of 32 bits.
+            unsafe { lanes.set_plane(op.d, &[number; LANES]) };
+            return Step::Next;
+        }
         let values: [u32; LANES] = match op.imm {
             0..=2 => lanes.threads[op.imm as usize].0,
-            6..=8 => [lanes.block_index[op.imm as usize - 6]; LANES],
             12 => one(|lane| lane),
             18 => one(|lane| 1 << lane),
             19 => one(|lane| (2u64 << lane).wrapping_sub(1) as u32),
