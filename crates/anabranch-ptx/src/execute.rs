@@ -100,11 +100,20 @@ pub struct Options {
     pub stack_bytes: u32,
     /// What `%gridid` is.
     pub grid_id: u64,
+    /// Blocks of a cluster, as special registers tell them. The blocks of a cluster are independent, too.
+    pub cluster: [u32; 3],
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { checked: false, operation_limit: None, call_depth: 4096, stack_bytes: 1 << 20, grid_id: 0 }
+        Options {
+            checked: false,
+            operation_limit: None,
+            call_depth: 4096,
+            stack_bytes: 1 << 20,
+            grid_id: 0,
+            cluster: [1; 3],
+        }
     }
 }
 
@@ -239,6 +248,7 @@ impl<'l> Launch<'l> {
             geometry: Geometry {
                 grid: size.grid,
                 block: size.block,
+                cluster: options.cluster.map(|extent| extent.max(1)),
                 dynamic_shared: size.dynamic_shared,
                 total_shared: total as u32,
                 grid_id: options.grid_id,

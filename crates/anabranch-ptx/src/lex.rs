@@ -32,6 +32,8 @@ pub(crate) struct Lexer<'a> {
     at: usize,
     line: u32,
     line_start: usize,
+    /// The integer that was read last has the mark of those without signs.
+    unsigned: bool,
 }
 
 fn begins_word(byte: u8) -> bool {
@@ -45,7 +47,7 @@ fn continues_word(byte: u8) -> bool {
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Lexer<'a> {
         // Some compilers end the text with a zero byte, as C does.
-        Lexer { text: text.trim_end_matches('\0'), at: 0, line: 1, line_start: 0 }
+        Lexer { text: text.trim_end_matches('\0'), at: 0, line: 1, line_start: 0, unsigned: false }
     }
 
     fn byte(&self, ahead: usize) -> u8 {
@@ -60,6 +62,23 @@ impl<'a> Lexer<'a> {
     /// The byte directly after the token that was read last.
     pub(crate) fn following(&self) -> u8 {
         self.byte(0)
+    }
+
+    /// Whether the integer that was read last is marked as one without a sign: `12U`.
+    pub(crate) fn is_unsigned(&self) -> bool {
+        self.unsigned
+    }
+
+    /// Whether a name that begins here, perhaps behind spaces, is what comes next. A number and an operator are none.
+    pub(crate) fn is_before_name(&self) -> bool {
+        let rest = self.text.as_bytes()[self.at..].iter();
+        let next = rest.copied().find(|byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+        next.is_none_or(|byte| begins_word(byte) || matches!(byte, b'/' | b';'))
+    }
+
+    /// Reads the last bytes of the token that was read last again. It has no line break.
+    pub(crate) fn step_back(&mut self, bytes: usize) {
+        self.at -= bytes;
     }
 
     fn newline(&mut self) {
@@ -188,6 +207,7 @@ impl<'a> Lexer<'a> {
         }
         let word = self.word(|_| false);
         let digits = word.trim_end_matches(['u', 'U', 'l', 'L']);
+        self.unsigned = word[digits.len()..].contains(['u', 'U']);
         let (radix, digits) = match digits.as_bytes() {
             [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
             [b'0', b'b' | b'B', ..] => (2, &digits[2..]),

@@ -57,6 +57,7 @@ impl Width {
             1 | 2 => Ok(Width::W16),
             4 => Ok(Width::W32),
             8 => Ok(Width::W64),
+            16 => Ok(Width::W128),
             _ => Err(format!("registers of type .{}", scalar.name())),
         }
     }
@@ -165,6 +166,8 @@ pub(crate) struct Code {
 #[derive(Clone, Copy, Debug)]
 struct Register {
     scalar: Scalar,
+    /// How many parts it has: 1, or those of a vector.
+    vector: u32,
     count: Option<u64>,
     declaration: u32,
 }
@@ -196,7 +199,8 @@ pub(crate) struct Lower<'m, 'a> {
     code: Code,
     scopes: Vec<HashMap<&'a str, Local>>,
     declarations: u32,
-    slots: HashMap<(u32, u64), Slot>,
+    /// Of registers: by their declaration, their number in it, and their part.
+    slots: HashMap<(u32, u64, u32), Slot>,
     constants: HashMap<(Width, Value), Slot>,
     temporaries: HashMap<Width, Vec<Slot>>,
     used: HashMap<Width, usize>,

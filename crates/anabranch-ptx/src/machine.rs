@@ -127,10 +127,12 @@ pub(crate) struct Failure {
 }
 
 /// Numbers of a launch that special registers tell.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Geometry {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    /// Blocks of a cluster, none of them 0.
+    pub(crate) cluster: [u32; 3],
     pub(crate) dynamic_shared: u32,
     pub(crate) total_shared: u32,
     pub(crate) grid_id: u64,

@@ -2,11 +2,12 @@
 //!
 //! Kernels may race: two threads of a grid may access the same bytes at the same time. So that such a program is a program
 //! with a race, and not undefined behaviour of this process, every access of the interpreter to global memory is a relaxed
-//! atomic one of 1, 2, 4 or 8 bytes, or a block of them that assembly copies, which the compiler sees as a sequence of such
+//! atomic one of 1, 2, 4, 8 or 16 bytes, or a block of them that assembly copies, which the compiler sees as a sequence of such
 //! accesses ([`Vectors`]). Memory of a block and of a thread is only accessed by the thread that runs
 //! the block.
 
 mod vectors;
+pub(crate) mod whole;
 
 use crate::types::Space;
 

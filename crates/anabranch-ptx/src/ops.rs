@@ -17,6 +17,7 @@ pub(crate) mod integer;
 pub(crate) mod load;
 pub(crate) mod packed;
 pub(crate) mod phases;
+pub(crate) mod quad;
 pub(crate) mod real;
 pub(crate) mod rounded;
 mod rows;

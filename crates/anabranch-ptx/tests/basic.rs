@@ -193,7 +193,8 @@ fn constants_are_computed() {
     };
     let integers: Vec<i32> =
         initial("of_integers").chunks(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect();
-    assert_eq!(integers, [7, 3, 10, 3, -3, 19, 1, 3, 0]);
+    // A remainder is that of integers without signs.
+    assert_eq!(integers, [7, 3, 10, 3, 1, 19, 1, 3, 0]);
     let reals: Vec<f64> =
         initial("of_reals").chunks(8).map(|all| f64::from_le_bytes(all.try_into().unwrap())).collect();
     assert_eq!(reals, [9.5, -0.75, 3.0, 1.5]);

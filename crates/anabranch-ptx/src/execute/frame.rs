@@ -80,7 +80,7 @@ fn fill(registers: &Buffer, slot: Slot, width: Width, bits: u64) {
     let start = slot.0 as usize;
     assert!(start + bytes * lanes <= registers.bytes(), "a slot outside of its frame");
     for lane in 0..lanes {
-        for (index, byte) in bits.to_le_bytes()[..bytes].iter().enumerate() {
+        for (index, byte) in u128::from(bits).to_le_bytes()[..bytes].iter().enumerate() {
             // SAFETY: the slot is within the buffer, which nothing else uses yet.
             unsafe { registers.pointer().add(start + lane * bytes + index).write(*byte) };
         }

@@ -177,15 +177,16 @@ impl<'a> Lower<'_, 'a> {
             Space::Register => {
                 let declaration = self.declarations;
                 self.declarations += 1;
-                let register = Register { scalar: variable.scalar, count: variable.count, declaration };
+                let (scalar, vector, count) = (variable.scalar, variable.vector, variable.count);
+                let register = Register { scalar, vector, count, declaration };
                 self.declare(variable.name, Local::Register(register));
-                let count = variable.count.unwrap_or(1);
+                let count = variable.count.unwrap_or(1).saturating_mul(vector.into());
                 match self.code.registers.iter_mut().find(|(scalar, _)| *scalar == variable.scalar) {
                     Some((_, all)) => *all = all.saturating_add(count),
                     None => self.code.registers.push((variable.scalar, count)),
                 }
-                if variable.vector != 1 {
-                    self.refuse(line, "vector registers");
+                if vector > 4 {
+                    self.refuse(line, "vector registers of more than 4 parts");
                 }
             }
             Space::Local | Space::Parameter => match self.place(variable) {

@@ -6,7 +6,7 @@ use crate::float::Rounding;
 use crate::machine::{Select, Slot};
 use crate::ops::convert::{self as steps, Extend, ToInteger};
 use crate::ops::half::{self, Brain, Half, HighHalf, LowHalf, LowWord};
-use crate::ops::{One, Two, bits, packed, real, rounded, select, select_few, select_plain};
+use crate::ops::{One, Two, bits, packed, quad, real, rounded, select, select_few, select_plain};
 use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar};
 
@@ -395,7 +395,8 @@ impl<'a> Lower<'_, 'a> {
         let scalar = modifiers.one_type()?;
         modifiers.finish()?;
         self.count(instruction, 2)?;
-        let (to, from) = (&instruction.operands[0], &instruction.operands[1]);
+        let [to, from] = [&instruction.operands[0], &instruction.operands[1]].map(|operand| self.parts(operand));
+        let (to, from) = (&*to, &*from);
         if scalar == Scalar::Pred {
             let (a, negate) = self.predicate(from)?;
             let d = self.destination(to, Width::Predicate)?;
@@ -421,6 +422,7 @@ impl<'a> Lower<'_, 'a> {
                 let run = match width {
                     Width::W16 => select::<One<bits::Copied<u16>>> as Select,
                     Width::W32 => select::<One<bits::Copied<u32>>>,
+                    Width::W128 => select_few::<One<quad::CopiedQuad>>,
                     _ => select::<One<bits::Copied<u64>>>,
                 };
                 self.emit_one(run, d, a);
@@ -433,6 +435,7 @@ impl<'a> Lower<'_, 'a> {
         let part = match (width, parts.len()) {
             (Width::W32, 2) | (Width::W64, 4) => Scalar::B16,
             (Width::W64, 2) => Scalar::B32,
+            (Width::W128, 2) => Scalar::B64,
             _ => return Err("a vector of these sizes".to_owned()),
         };
         let mut slots = [Slot(0); 4];
@@ -444,6 +447,7 @@ impl<'a> Lower<'_, 'a> {
         match (width, part) {
             (Width::W32, _) => self.emit_two(select_few::<Two<half::Pair>>, d, a, b),
             (_, Scalar::B32) => self.emit_two(select_few::<Two<half::PairWords>>, d, a, b),
+            (_, Scalar::B64) => self.emit_two(select_few::<Two<quad::PairDoubles>>, d, a, b),
             _ => self.emit(Spec { d, a, b, c, e, ..Spec::new(select_few::<packed::Quad>) }),
         }
         Ok(())
@@ -455,6 +459,9 @@ impl<'a> Lower<'_, 'a> {
         let (part, runs): (Width, &[Select]) = match (width, parts.len()) {
             (Width::W32, 2) => (Width::W16, &[select_few::<One<LowHalf>>, select_few::<One<HighHalf>>]),
             (Width::W64, 2) => (Width::W32, &[select::<One<LowWord>>, select::<One<half::HighWord>>]),
+            (Width::W128, 2) => {
+                (Width::W64, &[select_few::<One<quad::LowDouble>>, select_few::<One<quad::HighDouble>>])
+            }
             (Width::W64, 4) => (
                 Width::W16,
                 &[

@@ -24,6 +24,7 @@ pub(super) fn load_of(scalar: Scalar, width: Width) -> Lowered<Select> {
         (4, false, Width::W64) => few_and_rest::<Load<u32, u64>, LoadEach<u32, u64, false>>,
         (4, true, Width::W64) => few_and_rest::<Load<i32, u64>, LoadEach<i32, u64, false>>,
         (8, _, Width::W64) => body_and_rest::<Load<u64, u64>, LoadEach<u64, u64, true>>,
+        (16, _, Width::W128) => few_and_rest::<Load<u128, u128>, LoadEach<u128, u128, false>>,
         _ => return Err(format!("type .{}", scalar.name())),
     })
 }
@@ -39,6 +40,7 @@ pub(super) fn store_of(scalar: Scalar, width: Width) -> Lowered<Select> {
         (4, Width::W32) => body_and_rest::<Store<u32, u32>, StoreEach<u32, u32, true>>,
         (4, Width::W64) => few_and_rest::<Store<u32, u64>, StoreEach<u32, u64, false>>,
         (8, Width::W64) => body_and_rest::<Store<u64, u64>, StoreEach<u64, u64, true>>,
+        (16, Width::W128) => few_and_rest::<Store<u128, u128>, StoreEach<u128, u128, false>>,
         _ => return Err(format!("type .{}", scalar.name())),
     })
 }

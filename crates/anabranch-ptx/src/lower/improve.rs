@@ -128,7 +128,8 @@ impl Lower<'_, '_> {
                     *left = false;
                     same.insert(spec.d);
                     let own = (spec.select)().form.when == When::Special && special::differs(spec.imm);
-                    let is_uniform = |(slot, used): &(Slot, Use)| !matches!(used, Use::Read(_)) || uniform.contains(slot);
+                    let is_uniform =
+                        |(slot, used): &(Slot, Use)| !matches!(used, Use::Read(_)) || uniform.contains(slot);
                     if !own && operands(spec).iter().all(is_uniform) {
                         uniform.insert(spec.d);
                     }
@@ -166,9 +167,8 @@ impl Lower<'_, '_> {
             let used = operands(spec);
             if used.iter().any(|(slot, used)| *slot == d && matches!(used, Use::Read(_) | Use::Change(_))) {
                 let is_load = matches!((spec.select)().form.when, When::Elements(_)) && spec.target < 4;
-                let others = used.iter().enumerate().any(|(index, (slot, used))| {
-                    index != 1 && *slot == d && *used != Use::No
-                });
+                let others =
+                    used.iter().enumerate().any(|(index, (slot, used))| index != 1 && *slot == d && *used != Use::No);
                 let takes = spec.flags & (load::ABSOLUTE | load::NARROW | load::INDEXED) == 0;
                 if !is_load || others || !takes || spec.guard == d {
                     return None;
@@ -178,9 +178,8 @@ impl Lower<'_, '_> {
                     return Some(found);
                 }
             }
-            let writes = |(slot, used): &(Slot, Use)| {
-                matches!(used, Use::Write(_) | Use::Change(_)) && sources.contains(slot)
-            };
+            let writes =
+                |(slot, used): &(Slot, Use)| matches!(used, Use::Write(_) | Use::Change(_)) && sources.contains(slot);
             if used.iter().any(writes) {
                 return None;
             }

@@ -5,7 +5,7 @@ use super::names::Base;
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Select, Slot};
 use crate::ops::load::{ABSOLUTE, CONSTANT, FRAME, GENERIC, GLOBAL, LOCAL, NARROW, PARAMETER, SHARED};
-use crate::ops::{One, Two, atomic, bits, integer, select, select_few, select_plain, special};
+use crate::ops::{One, Two, atomic, bits, integer, quad, select, select_few, select_plain, special};
 use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar, Space};
 
@@ -109,10 +109,10 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// The registers of a vector, in the order of memory.
-    fn elements<'o>(operand: &'o Operand<'a>, count: usize) -> Lowered<&'o [Operand<'a>]> {
-        match operand {
-            Operand::Vector(parts) if parts.len() == count => Ok(parts),
-            one if count == 1 => Ok(std::slice::from_ref(one)),
+    fn elements(&self, operand: &Operand<'a>, count: usize) -> Lowered<Vec<Operand<'a>>> {
+        match &*self.parts(operand) {
+            Operand::Vector(parts) if parts.len() == count => Ok(parts.clone()),
+            one if count == 1 => Ok(vec![one.clone()]),
             _ => Err("a vector of another size".to_owned()),
         }
     }
@@ -126,21 +126,26 @@ impl<'a> Lower<'_, 'a> {
         if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
             return Err(format!("{} operands", instruction.operands.len()));
         }
-        let parts = Self::elements(&instruction.operands[0], access.vector)?;
-        let width = self.common_width(parts, scalar)?;
+        let parts = self.elements(&instruction.operands[0], access.vector)?;
+        let width = self.common_width(&parts, scalar)?;
         let mut slots = Vec::new();
-        for part in parts {
+        for part in &parts {
             slots.push(match part {
                 Operand::Sink => self.temporary(width)?,
                 part => self.any_destination(part, scalar)?.0,
             });
         }
-        let mut base = Spec::new(load_of(scalar, width)?);
+        let mut base = Spec::new(match (width, access.vector) {
+            (Width::W128, 2..) => return Err("vectors of type .b128".to_owned()),
+            (Width::W128, _) if access.watches || access.acquire => select_plain::<quad::LoadWhole>,
+            _ => load_of(scalar, width)?,
+        });
         self.locate(&mut base, &instruction.operands[1], access.space)?;
         // A parameter of the kernel is the same for all lanes.
         if let [d] = *slots
             && base.flags == PARAMETER | ABSOLUTE
             && scalar.bytes() == width.bytes()
+            && width != Width::W128
             && self.parameter_holds(&instruction.operands[1], scalar)
         {
             let run = match width {
@@ -187,10 +192,8 @@ impl<'a> Lower<'_, 'a> {
     fn common_width(&mut self, parts: &[Operand<'a>], scalar: Scalar) -> Lowered<Width> {
         let mut width = None;
         for part in parts {
-            if let Operand::Name(name, 0) = part
-                && let Some((super::Local::Register(_), _)) = self.find(name)
-            {
-                let own = Width::of(self.register(name)?.1)?;
+            if let Some((_, scalar)) = self.held(part)? {
+                let own = Width::of(scalar)?;
                 if width.is_some_and(|width| width != own) {
                     return Err("a vector of registers of different sizes".to_owned());
                 }
@@ -215,16 +218,20 @@ impl<'a> Lower<'_, 'a> {
         if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
             return Err(format!("{} operands", instruction.operands.len()));
         }
-        let parts = Self::elements(&instruction.operands[1], access.vector)?;
-        let width = self.common_width(parts, scalar)?;
+        let parts = self.elements(&instruction.operands[1], access.vector)?;
+        let width = self.common_width(&parts, scalar)?;
         let mut slots = Vec::new();
-        for part in parts {
+        for part in &parts {
             slots.push(match part {
                 Operand::Constant(constant) => self.bits(width, super::literal(*constant, scalar))?,
                 part => self.any_source(part, scalar)?.0,
             });
         }
-        let mut base = Spec::new(store_of(scalar, width)?);
+        let mut base = Spec::new(match (width, access.vector) {
+            (Width::W128, 2..) => return Err("vectors of type .b128".to_owned()),
+            (Width::W128, _) if access.watches || access.release => select_plain::<quad::StoreWhole>,
+            _ => store_of(scalar, width)?,
+        });
         self.locate(&mut base, &instruction.operands[0], access.space)?;
         if access.release {
             self.fence();
@@ -265,6 +272,7 @@ impl<'a> Lower<'_, 'a> {
             }
             Width::W32 => select_plain::<atomic::Single>,
             Width::W64 => select_plain::<atomic::Double>,
+            Width::W128 if matches!(name, "cas" | "exch") => select_plain::<quad::Exchange>,
             _ => return Err(format!("type .{}", scalar.name())),
         };
         if scalar.bytes() < 2 || scalar.meaning() == Meaning::Float && !matches!(name, "add" | "min" | "max") {

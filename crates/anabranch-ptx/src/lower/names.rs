@@ -1,5 +1,6 @@
 //! What names stand for, and operands.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Local, Lower, Lowered, Place, Register, Spec, Value, Width, literal};
@@ -8,6 +9,9 @@ use crate::ops::special::{self, DYNAMIC_SHARED, REGISTERS};
 use crate::ops::{select, select_plain};
 use crate::syntax::Operand;
 use crate::types::{Scalar, Space};
+
+/// The names of the parts of a vector.
+const PARTS: [[&str; 2]; 4] = [["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]];
 
 /// Something outside of functions.
 #[derive(Clone, Copy, Debug)]
@@ -76,18 +80,68 @@ impl<'a> Lower<'_, 'a> {
     /// The register of a name: its slot, and its type.
     pub(super) fn register(&mut self, name: &str) -> Lowered<(Slot, Scalar)> {
         match self.find(name) {
-            Some((Local::Register(register), index)) => {
-                let key = (register.declaration, index);
-                if let Some(slot) = self.slots.get(&key) {
-                    return Ok((*slot, register.scalar));
-                }
-                let slot = self.slot(Width::of(register.scalar)?)?;
-                self.slots.insert(key, slot);
-                Ok((slot, register.scalar))
+            Some((Local::Register(register), _)) if register.vector != 1 => {
+                Err(format!("the vector `{name:.60}` where one of its parts is needed, such as `{name:.60}.x`"))
             }
+            Some((Local::Register(register), index)) => self.part(register, index, 0),
             Some(_) => Err(format!("`{name:.60}` where a register is needed")),
             None => Err(format!("the name `{name:.60}`, which is not declared")),
         }
+    }
+
+    /// A part of a register, which has one alone unless it is a vector.
+    fn part(&mut self, register: Register, index: u64, part: u32) -> Lowered<(Slot, Scalar)> {
+        let key = (register.declaration, index, part);
+        if let Some(slot) = self.slots.get(&key) {
+            return Ok((*slot, register.scalar));
+        }
+        let slot = self.slot(Width::of(register.scalar)?)?;
+        self.slots.insert(key, slot);
+        Ok((slot, register.scalar))
+    }
+
+    /// The register that an operand is, or the part of one. Special registers are none.
+    pub(super) fn held(&mut self, operand: &Operand<'a>) -> Lowered<Option<(Slot, Scalar)>> {
+        match operand {
+            Operand::Name(name, 0) => match self.find(name) {
+                Some((Local::Register(_), _)) => self.register(name).map(Some),
+                _ => Ok(None),
+            },
+            Operand::Part(name, part) => match self.find(name) {
+                Some((Local::Register(register), index)) => {
+                    let number = PARTS.iter().position(|names| names.contains(part)).map(|number| number as u32);
+                    match number.filter(|number| register.vector > 1 && *number < register.vector) {
+                        Some(number) => self.part(register, index, number).map(Some),
+                        None => {
+                            Err(format!("the part .{part:.60} of the register `{name:.60}`, which it does not have"))
+                        }
+                    }
+                }
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// A vector register as the vector of its parts. Other operands are what they are.
+    pub(super) fn parts<'o>(&self, operand: &'o Operand<'a>) -> Cow<'o, Operand<'a>> {
+        let Operand::Name(name, 0) = operand else { return Cow::Borrowed(operand) };
+        match self.find(name) {
+            Some((Local::Register(register), _)) if register.vector != 1 => {
+                let parts = PARTS.iter().take(register.vector as usize);
+                Cow::Owned(Operand::Vector(parts.map(|names| Operand::Part(name, names[0])).collect()))
+            }
+            _ => Cow::Borrowed(operand),
+        }
+    }
+
+    /// The register of an operand, if it is one of this size.
+    fn held_of(&mut self, operand: &Operand<'a>, width: Width) -> Lowered<Option<Slot>> {
+        let Some((slot, scalar)) = self.held(operand)? else { return Ok(None) };
+        if Width::of(scalar)? != width {
+            return Err(format!("a register of type .{} for this type", scalar.name()));
+        }
+        Ok(Some(slot))
     }
 
     /// A register of a size.
@@ -104,7 +158,7 @@ impl<'a> Lower<'_, 'a> {
         match operand {
             Operand::Name(name, 0) => self.register_of(name, width),
             Operand::Sink => self.temporary(width),
-            _ => Err("this operand as a result".to_owned()),
+            _ => self.held_of(operand, width)?.ok_or_else(|| "this operand as a result".to_owned()),
         }
     }
 
@@ -113,7 +167,10 @@ impl<'a> Lower<'_, 'a> {
         let width = Width::of(scalar)?;
         match operand {
             Operand::Constant(constant) => self.bits(width, literal(*constant, scalar)),
-            Operand::Part(name, part) => self.special(name, part, width),
+            Operand::Part(name, part) => match self.held_of(operand, width)? {
+                Some(slot) => Ok(slot),
+                None => self.special(name, part, width),
+            },
             Operand::Name(name, 0) if self.find(name).is_none() && name.starts_with('%') => {
                 self.special(name, "", width)
             }
@@ -128,10 +185,7 @@ impl<'a> Lower<'_, 'a> {
 
     /// A value and its own size, for instructions that take registers of any size.
     pub(super) fn any_source(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<(Slot, Width)> {
-        if let Operand::Name(name, 0) = operand
-            && let Some((Local::Register(_), _)) = self.find(name)
-        {
-            let (slot, own) = self.register(name)?;
+        if let Some((slot, own)) = self.held(operand)? {
             return Ok((slot, Width::of(own)?));
         }
         Ok((self.source(operand, scalar)?, Width::of(scalar)?))
@@ -141,8 +195,9 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn any_destination(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<(Slot, Width)> {
         let least = Width::of(scalar)?;
         match operand {
-            Operand::Name(name, 0) => {
-                let (slot, own) = self.register(name)?;
+            Operand::Name(name, 0) | Operand::Part(name, _) => {
+                let found = self.held(operand)?;
+                let (slot, own) = found.ok_or_else(|| format!("`{name:.60}` where a register is needed"))?;
                 let width = Width::of(own)?;
                 if width == Width::Predicate || width.bytes() < least.bytes() {
                     return Err(format!("the register `{name:.60}` of type .{} for this type", own.name()));
@@ -157,6 +212,9 @@ impl<'a> Lower<'_, 'a> {
     /// A predicate, and whether it is negated.
     pub(super) fn predicate(&mut self, operand: &Operand<'a>) -> Lowered<(Slot, bool)> {
         match operand {
+            Operand::Name(name, 0) if self.find(name).is_none() && name.starts_with('%') => {
+                Ok((self.special(name, "", Width::Predicate)?, false))
+            }
             Operand::Name(name, 0) => Ok((self.register_of(name, Width::Predicate)?, false)),
             Operand::Not(name) => Ok((self.register_of(name, Width::Predicate)?, true)),
             Operand::Constant(crate::syntax::Constant::Integer(value)) => {
@@ -169,9 +227,6 @@ impl<'a> Lower<'_, 'a> {
 
     /// Reads a special register.
     fn special(&mut self, name: &str, part: &str, width: Width) -> Lowered<Slot> {
-        if let Some((Local::Register(_), _)) = self.find(name) {
-            return Err(format!("parts of the vector register `{name:.60}`"));
-        }
         let found = REGISTERS.iter().position(|known| known.0 == name && known.1 == part);
         let Some(number) = found else {
             let dot = if part.is_empty() { "" } else { "." };
@@ -183,6 +238,7 @@ impl<'a> Lower<'_, 'a> {
     fn special_number(&mut self, number: u64, bits: u32, width: Width) -> Lowered<Slot> {
         let slot = self.temporary(width)?;
         let run = match (bits, width) {
+            (_, Width::W32) if special::is_place(number) => select::<special::BlockIndex>,
             (_, Width::W32) => select::<special::Register>,
             (_, Width::W64) => select_plain::<special::WideRegister>,
             // The registers of threads had 16 bits once, and are still read so.
@@ -194,7 +250,7 @@ impl<'a> Lower<'_, 'a> {
                 return Ok(slot);
             }
             (1, Width::Predicate) => {
-                self.emit(Spec { d: slot, ..Spec::new(select_plain::<crate::ops::bits::PredicateLogic>) });
+                self.emit(Spec { d: slot, imm: number, ..Spec::new(select_plain::<special::IsCluster>) });
                 return Ok(slot);
             }
             _ => return Err("a special register in a register of this size".to_owned()),

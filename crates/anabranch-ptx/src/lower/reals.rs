@@ -40,6 +40,18 @@ macro_rules! long {
     };
 }
 
+/// What an instruction does beside its operation.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// A rounding mode that is not to the nearest.
+    exact: Option<Rounding>,
+    flush: bool,
+    saturate: bool,
+    relu: bool,
+    nan: bool,
+    approximate: bool,
+}
+
 impl<'a> Lower<'_, 'a> {
     /// All arithmetic of floats: by the name of the instruction.
     pub(super) fn real_arithmetic(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
@@ -73,6 +85,10 @@ impl<'a> Lower<'_, 'a> {
             None | Some(Rounding::Nearest) => None,
             Some(rounding) => Some(rounding),
         };
+        let options = Steps { exact, flush, saturate, relu, nan, approximate };
+        if scalar == Scalar::F32x2 {
+            return self.pairs(instruction, count, options);
+        }
         if exact.is_some() && (approximate || scalar.bytes() < 4 || scalar == Scalar::F16x2 || scalar == Scalar::Bf16x2)
         {
             return Err("this rounding mode for this type".to_owned());
@@ -80,12 +96,51 @@ impl<'a> Lower<'_, 'a> {
         let mut sources = [Slot(0); 3];
         for (slot, operand) in sources.iter_mut().zip(&instruction.operands[1..]) {
             *slot = self.source(operand, scalar)?;
-            if flush {
-                *slot = self.flushed(*slot, scalar)?;
-            }
         }
         let width = Width::of(scalar)?;
         let d = self.destination(&instruction.operands[0], width)?;
+        self.steps((opcode, scalar, count), d, sources, options)
+    }
+
+    /// `add`, `sub`, `mul` and `fma` of pairs of floats of 32 bits: each on its own.
+    fn pairs(&mut self, instruction: &Instruction<'a>, count: usize, options: Steps) -> Lowered<()> {
+        let named = matches!(instruction.opcode, "add" | "sub" | "mul" | "fma");
+        if !named || options.saturate || options.relu || options.nan || options.approximate {
+            return Err("this form of type .f32x2".to_owned());
+        }
+        let mut halves = [[Slot(0); 3]; 2];
+        for (index, operand) in instruction.operands[1..].iter().enumerate() {
+            let pair = self.source(operand, Scalar::F32x2)?;
+            for (half, run) in
+                halves.iter_mut().zip([select::<One<half::LowWord>> as Select, select::<One<half::HighWord>>])
+            {
+                half[index] = self.temporary(Width::W32)?;
+                self.emit_one(run, half[index], pair);
+            }
+        }
+        let d = self.destination(&instruction.operands[0], Width::W64)?;
+        let mut results = [Slot(0); 2];
+        for (result, sources) in results.iter_mut().zip(halves) {
+            *result = self.temporary(Width::W32)?;
+            self.steps((instruction.opcode, Scalar::F32, count), *result, sources, options)?;
+        }
+        self.emit_two(select_few::<Two<half::PairWords>>, d, results[0], results[1]);
+        Ok(())
+    }
+
+    /// The operations of one instruction.
+    fn steps(
+        &mut self,
+        (opcode, scalar, count): (&str, Scalar, usize),
+        d: Slot,
+        mut sources: [Slot; 3],
+        Steps { exact, flush, saturate, relu, nan, approximate }: Steps,
+    ) -> Lowered<()> {
+        if flush {
+            for slot in sources.iter_mut().take(count) {
+                *slot = self.flushed(*slot, scalar)?;
+            }
+        }
         if let Some(rounding) = exact {
             self.rounded(opcode, scalar, rounding, d, sources, flush)?;
         } else if let Some(run) = flushing(opcode, scalar).filter(|_| flush && !approximate) {

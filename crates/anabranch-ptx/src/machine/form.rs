@@ -8,6 +8,7 @@ pub(crate) enum Width {
     W16,
     W32,
     W64,
+    W128,
 }
 
 impl Width {
@@ -17,6 +18,7 @@ impl Width {
             2 => Width::W16,
             4 => Width::W32,
             8 => Width::W64,
+            16 => Width::W128,
             _ => panic!("no register has this size"),
         }
     }
@@ -28,6 +30,7 @@ impl Width {
             Width::W16 => 64,
             Width::W32 => 128,
             Width::W64 => 256,
+            Width::W128 => 512,
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Fn1, convert::Extend};
 use crate::machine::{
     Body, FULL, Form, LANES, Lanes, Level, Locate, Op, Regions, Slot, Step, Use, Vectors, When, Width,
 };
-use crate::memory::{AccessKind, ROW, Short};
+use crate::memory::{AccessKind, ROW, Short, whole};
 
 /// The space of an access, in the low bits of `flags`.
 pub(crate) const GENERIC: u32 = 0;
@@ -85,6 +85,18 @@ macro_rules! element {
             }
         }
     )*};
+}
+impl Element for u128 {
+    #[inline(always)]
+    unsafe fn load(address: u64) -> u128 {
+        // SAFETY: the caller's promise is passed on; the address is a multiple of 16.
+        unsafe { whole::load_halves(address) }
+    }
+    #[inline(always)]
+    unsafe fn store(address: u64, value: u128) {
+        // SAFETY: the caller's promise is passed on; the address is a multiple of 16.
+        unsafe { whole::store_halves(address, value) };
+    }
 }
 element! {
     u8 AtomicU8;
@@ -213,7 +225,8 @@ unsafe fn copy_row<V: Vectors, E>(from: u64, to: u64) {
             1 => Short::copy::<16>(from, to),
             2 => V::copy::<32>(from, to),
             4 => V::copy::<64>(from, to),
-            _ => V::copy::<128>(from, to),
+            8 => V::copy::<128>(from, to),
+            _ => V::copy::<256>(from, to),
         }
     }
 }
@@ -388,6 +401,14 @@ widen! {
     i32 u32 u64;
     u64 u64 u64;
 }
+impl Fn1 for Widen<u128, u128> {
+    type A = u128;
+    type D = u128;
+    #[inline(always)]
+    fn apply(a: u128) -> u128 {
+        a
+    }
+}
 
 /// A store of up to four elements `E` from registers `R`: `d`, `b`, `c`, `e`.
 pub(crate) struct Store<E, R>(PhantomData<(E, R)>);
@@ -405,7 +426,7 @@ macro_rules! low {
     )*};
 }
 low! {
-    u16 u8; u32 u8; u64 u8; u16 u16; u32 u16; u64 u16; u32 u32; u64 u32; u64 u64;
+    u16 u8; u32 u8; u64 u8; u16 u16; u32 u16; u64 u16; u32 u32; u64 u32; u64 u64; u128 u128;
 }
 
 impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {

@@ -88,6 +88,41 @@ pub(crate) const REGISTERS: &[(&str, &str, u32)] = &[
     ("%envreg29", "", 32),
     ("%envreg30", "", 32),
     ("%envreg31", "", 32),
+    ("%clusterid", "x", 32),
+    ("%clusterid", "y", 32),
+    ("%clusterid", "z", 32),
+    ("%clusterid", "w", 32),
+    ("%nclusterid", "x", 32),
+    ("%nclusterid", "y", 32),
+    ("%nclusterid", "z", 32),
+    ("%nclusterid", "w", 32),
+    ("%cluster_ctaid", "x", 32),
+    ("%cluster_ctaid", "y", 32),
+    ("%cluster_ctaid", "z", 32),
+    ("%cluster_ctaid", "w", 32),
+    ("%cluster_nctaid", "x", 32),
+    ("%cluster_nctaid", "y", 32),
+    ("%cluster_nctaid", "z", 32),
+    ("%cluster_nctaid", "w", 32),
+    ("%cluster_ctarank", "", 32),
+    ("%cluster_nctarank", "", 32),
+    // What tools for performance set up: nothing is counted here.
+    ("%pm0", "", 32),
+    ("%pm1", "", 32),
+    ("%pm2", "", 32),
+    ("%pm3", "", 32),
+    ("%pm4", "", 32),
+    ("%pm5", "", 32),
+    ("%pm6", "", 32),
+    ("%pm7", "", 32),
+    ("%pm0_64", "", 64),
+    ("%pm1_64", "", 64),
+    ("%pm2_64", "", 64),
+    ("%pm3_64", "", 64),
+    ("%pm4_64", "", 64),
+    ("%pm5_64", "", 64),
+    ("%pm6_64", "", 64),
+    ("%pm7_64", "", 64),
 ];
 
 /// Where dynamic shared memory begins: a number beyond those of the registers.
@@ -95,7 +130,7 @@ pub(crate) const DYNAMIC_SHARED: u64 = 1000;
 
 /// Whether a special register changes within a launch, for one warp: the place of the block, and clocks.
 pub(crate) fn changes(number: u64) -> bool {
-    matches!(number, 6..=8 | 23..=28)
+    matches!(number, 6..=8 | 23..=28 | 75..=77 | 83..=85 | 91)
 }
 
 /// Whether a special register has a number for each lane of a warp.
@@ -126,6 +161,25 @@ fn value(lanes: &Lanes<'_>, number: u64) -> u64 {
         30 | 31 => geometry.total_shared.into(),
         // No shared memory is reserved: what is there is out of bounds.
         41 | 42 => geometry.total_shared.into(),
+        75..=77 => {
+            let axis = number as usize - 75;
+            (lanes.block_index[axis] / geometry.cluster[axis]).into()
+        }
+        79..=81 => {
+            let axis = number as usize - 79;
+            (geometry.grid[axis] / geometry.cluster[axis]).into()
+        }
+        83..=85 => {
+            let axis = number as usize - 83;
+            (lanes.block_index[axis] % geometry.cluster[axis]).into()
+        }
+        87..=89 => geometry.cluster[number as usize - 87].into(),
+        91 => {
+            let within = |axis: usize| lanes.block_index[axis] % geometry.cluster[axis];
+            let [x, y, _] = geometry.cluster;
+            (within(0) + x * (within(1) + y * within(2))).into()
+        }
+        92 => geometry.cluster.iter().map(|&extent| u64::from(extent)).product(),
         DYNAMIC_SHARED => u64::from(geometry.total_shared - geometry.dynamic_shared),
         _ => 0,
     }
@@ -139,13 +193,6 @@ impl Body for Register {
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let one = |f: fn(u32) -> u32| std::array::from_fn(|lane| f(lane as u32));
-        // The place of the block is read for each warp of each block: as a number, and not as a plane that is copied.
-        if let 6..=8 = op.imm {
-            let number = lanes.block_index[op.imm as usize - 6];
-            // SAFETY: `d` is a plane of 32 bits.
-            unsafe { lanes.set_plane(op.d, &[number; LANES]) };
-            return Step::Next;
-        }
         let values: [u32; LANES] = match op.imm {
             0..=2 => lanes.threads[op.imm as usize].0,
             12 => one(|lane| lane),
@@ -158,6 +205,44 @@ impl Body for Register {
         };
         // SAFETY: `d` is a plane of 32 bits.
         unsafe { lanes.set_plane(op.d, &values) };
+        Step::Next
+    }
+}
+
+/// Whether a special register is one of the place of the block, for which there is an operation of its own: it is read for
+/// each warp of each block.
+pub(crate) fn is_place(number: u64) -> bool {
+    matches!(number, 6..=8)
+}
+
+/// `%ctaid`; `imm` is its number.
+pub(crate) struct BlockIndex;
+impl Body for BlockIndex {
+    const FORM: Form = Form::made(Width::W32).when(When::Special);
+
+    #[inline(always)]
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        let [x, y, z] = lanes.block_index;
+        let number = match op.imm {
+            6 => x,
+            7 => y,
+            _ => z,
+        };
+        // SAFETY: `d` is a plane of 32 bits.
+        unsafe { lanes.set_plane(op.d, &[number; LANES]) };
+        Step::Next
+    }
+}
+
+/// `%is_explicit_cluster`.
+pub(crate) struct IsCluster;
+impl Body for IsCluster {
+    const FORM: Form = Form::made(Width::Predicate).when(When::Special);
+
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        let bits = if lanes.geometry.cluster == [1; 3] { 0 } else { !0 };
+        // SAFETY: `d` is a predicate.
+        unsafe { lanes.set_predicate(op.d, bits) };
         Step::Next
     }
 }

@@ -111,7 +111,8 @@ impl<'a> Parser<'a> {
         }
         let mut operands = Vec::new();
         while !self.accept(b';')? {
-            operands.push(self.operand()?);
+            // Only calls have lists; in parentheses elsewhere is a number.
+            operands.push(if opcode == "call" && self.is(b'(') { self.list()? } else { self.operand()? });
             if !self.is(b';') {
                 self.expect(b',')?;
             }
@@ -143,7 +144,7 @@ impl<'a> Parser<'a> {
                 let offset = self.offset()?;
                 Ok(Operand::Name(word, offset))
             }
-            Token::Mark(b'!') => {
+            Token::Mark(b'!') if self.lexer.is_before_name() => {
                 self.advance()?;
                 Ok(Operand::Not(self.word("a predicate")?))
             }
@@ -155,17 +156,15 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 Ok(Operand::Vector(self.nested(|parser| parser.operands(b'}'))?))
             }
-            Token::Mark(b'(') => {
-                self.advance()?;
-                if self.at_cast() {
-                    return Ok(Operand::Constant(self.cast()?));
-                }
-                // A number in parentheses cannot be told from a list of one number, which means the same.
-                Ok(Operand::List(self.nested(|parser| parser.operands(b')'))?))
-            }
             _ if self.at_constant() => Ok(Operand::Constant(self.constant()?)),
             _ => self.error("an operand"),
         }
+    }
+
+    /// `(a, b)`.
+    fn list(&mut self) -> Parsed<Operand<'a>> {
+        self.expect(b'(')?;
+        Ok(Operand::List(self.nested(|parser| parser.operands(b')'))?))
     }
 
     fn operands(&mut self, end: u8) -> Parsed<Vec<Operand<'a>>> {

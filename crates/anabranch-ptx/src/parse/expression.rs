@@ -1,4 +1,4 @@
-//! Constant expressions.
+//! Constant expressions, with the types that PTX gives them: integers of 64 bits with and without signs, and floats of 64 bits.
 
 use super::Parser;
 use crate::lex::Token;
@@ -19,6 +19,40 @@ const LEVELS: &[&[&str]] = &[
     &["*", "/", "%"],
 ];
 
+/// A number within an expression. PTX has integers with signs and without, and the operators depend on which they have.
+#[derive(Clone, Copy)]
+enum Number {
+    Signed(i64),
+    Unsigned(u64),
+    /// The bits of a float of 32 bits, which only stands alone.
+    Single(u32),
+    Double(f64),
+}
+
+impl Number {
+    fn constant(self) -> Constant {
+        match self {
+            Number::Signed(value) => Constant::Integer(value),
+            Number::Unsigned(value) => Constant::Integer(value.cast_signed()),
+            Number::Single(bits) => Constant::Single(bits),
+            Number::Double(value) => Constant::Double(value.to_bits()),
+        }
+    }
+
+    /// The bits of an integer.
+    fn bits(self) -> Option<u64> {
+        match self {
+            Number::Signed(value) => Some(value.cast_unsigned()),
+            Number::Unsigned(value) => Some(value),
+            Number::Single(_) | Number::Double(_) => None,
+        }
+    }
+
+    fn truth(holds: bool) -> Number {
+        Number::Signed(holds.into())
+    }
+}
+
 impl Parser<'_> {
     /// Whether a constant expression begins here.
     pub(super) fn at_constant(&self) -> bool {
@@ -29,18 +63,7 @@ impl Parser<'_> {
 
     /// A constant expression.
     pub(super) fn constant(&mut self) -> Parsed<Constant> {
-        let at = self.at;
-        let condition = self.level(0)?;
-        if !self.accept(b'?')? {
-            return Ok(condition);
-        }
-        let Constant::Integer(condition) = condition else {
-            return Err(ParseError::new(at, "a condition is an integer"));
-        };
-        let first = self.nested(Self::constant)?;
-        self.expect(b':')?;
-        let second = self.nested(Self::constant)?;
-        Ok(if condition != 0 { first } else { second })
+        Ok(self.conditional()?.constant())
     }
 
     /// A constant expression whose value is an integer.
@@ -52,46 +75,51 @@ impl Parser<'_> {
         }
     }
 
-    fn level(&mut self, level: usize) -> Parsed<Constant> {
+    fn conditional(&mut self) -> Parsed<Number> {
+        let at = self.at;
+        let condition = self.level(0)?;
+        if !self.accept(b'?')? {
+            return Ok(condition);
+        }
+        let Some(condition) = condition.bits() else {
+            return Err(ParseError::new(at, "a condition is an integer"));
+        };
+        let first = self.nested(Self::conditional)?;
+        self.expect(b':')?;
+        let second = self.nested(Self::conditional)?;
+        let chosen = if condition != 0 { first } else { second };
+        // Of two integers of which one has no sign, neither has.
+        Ok(match (first, second) {
+            (Number::Unsigned(_), Number::Signed(_)) | (Number::Signed(_), Number::Unsigned(_)) => {
+                chosen.bits().map_or(chosen, Number::Unsigned)
+            }
+            _ => chosen,
+        })
+    }
+
+    fn level(&mut self, level: usize) -> Parsed<Number> {
         let Some(operators) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.level(level + 1)?;
         loop {
             let at = self.at;
             let Some(operator) = self.operator(operators)? else { return Ok(left) };
             let right = self.level(level + 1)?;
-            if let (Constant::Double(a), Constant::Double(b)) = (left, right) {
-                left = match of_doubles(operator, f64::from_bits(a), f64::from_bits(b)) {
-                    Some(value) => value,
-                    None => return Err(ParseError::new(at, format!("the operator {operator} is for integers"))),
-                };
-                continue;
-            }
-            let (Constant::Integer(a), Constant::Integer(b)) = (left, right) else {
-                return Err(ParseError::new(at, "operators are for two integers or two numbers with fractions"));
+            let value = match (left, right) {
+                (Number::Double(a), Number::Double(b)) => {
+                    of_doubles(operator, a, b).ok_or_else(|| format!("the operator {operator} is for integers"))
+                }
+                (Number::Signed(a), Number::Signed(b)) => of_signed(operator, a, b),
+                _ => match (left.bits(), right.bits()) {
+                    // The second operand of a shift does not change what the first one is.
+                    (Some(_), Some(b)) if matches!(left, Number::Signed(_)) && matches!(operator, "<<" | ">>") => {
+                        let Number::Signed(a) = left else { return Ok(left) };
+                        of_signed(operator, a, b.cast_signed())
+                    }
+                    (Some(a), Some(b)) => of_unsigned(operator, a, b),
+                    _ => Err("operators are for two integers or two numbers with fractions, not for 0f".to_owned()),
+                },
             };
-            let truth = |value: bool| Some(i64::from(value));
-            let value = match operator {
-                "||" => truth(a != 0 || b != 0),
-                "&&" => truth(a != 0 && b != 0),
-                "|" => Some(a | b),
-                "^" => Some(a ^ b),
-                "&" => Some(a & b),
-                "==" => truth(a == b),
-                "!=" => truth(a != b),
-                "<=" => truth(a <= b),
-                ">=" => truth(a >= b),
-                "<" => truth(a < b),
-                ">" => truth(a > b),
-                "<<" => Some(a.wrapping_shl(b as u32)),
-                ">>" => Some(a.wrapping_shr(b as u32)),
-                "+" => Some(a.wrapping_add(b)),
-                "-" => Some(a.wrapping_sub(b)),
-                "*" => Some(a.wrapping_mul(b)),
-                "/" => a.checked_div(b),
-                _ => a.checked_rem(b),
-            };
-            let Some(value) = value else { return Err(ParseError::new(at, "a division by zero")) };
-            left = Constant::Integer(value);
+            left = value.map_err(|message| ParseError::new(at, message))?;
         }
     }
 
@@ -100,8 +128,8 @@ impl Parser<'_> {
     fn operator(&mut self, operators: &[&'static str]) -> Parsed<Option<&'static str>> {
         let first = match self.token {
             Token::Mark(first) => first,
-            // It may begin a name, too.
-            Token::Word("%") => b'%',
+            // `7%4`: the name of a register cannot be here.
+            Token::Word(word) if word.starts_with('%') => b'%',
             _ => return Ok(None),
         };
         let second = self.lexer.following();
@@ -114,6 +142,9 @@ impl Parser<'_> {
             both => double && *both == [first, second],
         });
         if found.is_some() {
+            if let Token::Word(word) = self.token {
+                self.lexer.step_back(word.len() - 1);
+            }
             self.advance()?;
             if double {
                 self.advance()?;
@@ -123,47 +154,59 @@ impl Parser<'_> {
     }
 
     /// Whether a cast goes on here, behind its parenthesis.
-    pub(super) fn at_cast(&self) -> bool {
+    fn at_cast(&self) -> bool {
         matches!(self.token, Token::Dot("s64" | "u64"))
     }
 
-    /// What is cast: `(.s64)` and `(.u64)` change nothing here.
-    pub(super) fn cast(&mut self) -> Parsed<Constant> {
-        self.advance()?;
+    /// `(.s64)`, `(.u64)`: the parenthesis has been read.
+    fn cast(&mut self) -> Parsed<Number> {
+        let at = self.at;
+        let signed = self.advance()? == Token::Dot("s64");
         self.expect(b')')?;
-        self.nested(Self::unary)
+        match self.nested(Self::unary)?.bits() {
+            Some(bits) if signed => Ok(Number::Signed(bits.cast_signed())),
+            Some(bits) => Ok(Number::Unsigned(bits)),
+            None => Err(ParseError::new(at, "casts are for integers")),
+        }
     }
 
-    fn unary(&mut self) -> Parsed<Constant> {
+    fn unary(&mut self) -> Parsed<Number> {
         let at = self.at;
         match self.token {
             Token::Integer(value) => {
+                let unsigned = self.lexer.is_unsigned();
                 self.advance()?;
-                Ok(Constant::Integer(value as i64))
+                Ok(match i64::try_from(value) {
+                    Ok(value) if !unsigned => Number::Signed(value),
+                    _ => Number::Unsigned(value),
+                })
             }
             Token::Single(bits) => {
                 self.advance()?;
-                Ok(Constant::Single(bits))
+                Ok(Number::Single(bits))
             }
             Token::Double(bits) => {
                 self.advance()?;
-                Ok(Constant::Double(bits))
+                Ok(Number::Double(f64::from_bits(bits)))
             }
             Token::Word("WARP_SZ") => {
                 self.advance()?;
-                Ok(Constant::Integer(32))
+                Ok(Number::Signed(32))
             }
             Token::Mark(mark @ (b'-' | b'+' | b'~' | b'!')) => {
                 self.advance()?;
                 let value = self.nested(Self::unary)?;
                 match (mark, value) {
-                    (b'-', Constant::Integer(value)) => Ok(Constant::Integer(value.wrapping_neg())),
-                    (b'-', Constant::Single(bits)) => Ok(Constant::Single(bits ^ 1 << 31)),
-                    (b'-', Constant::Double(bits)) => Ok(Constant::Double(bits ^ 1 << 63)),
+                    (b'-', Number::Signed(value)) => Ok(Number::Signed(value.wrapping_neg())),
+                    (b'-', Number::Unsigned(value)) => Ok(Number::Unsigned(value.wrapping_neg())),
+                    (b'-', Number::Single(bits)) => Ok(Number::Single(bits ^ 1 << 31)),
+                    (b'-', Number::Double(value)) => Ok(Number::Double(-value)),
                     (b'+', value) => Ok(value),
-                    (b'~', Constant::Integer(value)) => Ok(Constant::Integer(!value)),
-                    (b'!', Constant::Integer(value)) => Ok(Constant::Integer(i64::from(value == 0))),
-                    _ => Err(ParseError::new(at, "this operator is for integers")),
+                    (mark, value) => match (mark, value.bits()) {
+                        (b'~', Some(bits)) => Ok(Number::Unsigned(!bits)),
+                        (b'!', Some(bits)) => Ok(Number::truth(bits == 0)),
+                        _ => Err(ParseError::new(at, "this operator is for integers")),
+                    },
                 }
             }
             Token::Mark(b'(') => {
@@ -171,7 +214,7 @@ impl Parser<'_> {
                 if self.at_cast() {
                     return self.cast();
                 }
-                let value = self.nested(Self::constant)?;
+                let value = self.nested(Self::conditional)?;
                 self.expect(b')')?;
                 Ok(value)
             }
@@ -180,21 +223,63 @@ impl Parser<'_> {
     }
 }
 
+/// What an operator makes of integers with signs. The results of bitwise operators and of `%` have none.
+fn of_signed(operator: &str, a: i64, b: i64) -> Result<Number, String> {
+    Ok(match operator {
+        "<" => Number::truth(a < b),
+        ">" => Number::truth(a > b),
+        "<=" => Number::truth(a <= b),
+        ">=" => Number::truth(a >= b),
+        "<<" => Number::Signed(u32::try_from(b).ok().and_then(|by| a.checked_shl(by)).unwrap_or(0)),
+        ">>" => Number::Signed(a >> b.cast_unsigned().min(63)),
+        "+" => Number::Signed(a.wrapping_add(b)),
+        "-" => Number::Signed(a.wrapping_sub(b)),
+        "*" => Number::Signed(a.wrapping_mul(b)),
+        "/" if b == 0 => return Err("a division by zero".to_owned()),
+        "/" => Number::Signed(a.wrapping_div(b)),
+        _ => return of_unsigned(operator, a.cast_unsigned(), b.cast_unsigned()),
+    })
+}
+
+/// What an operator makes of integers of which one at least has no sign.
+fn of_unsigned(operator: &str, a: u64, b: u64) -> Result<Number, String> {
+    let by = u32::try_from(b).ok();
+    Ok(match operator {
+        "||" => Number::truth(a != 0 || b != 0),
+        "&&" => Number::truth(a != 0 && b != 0),
+        "==" => Number::truth(a == b),
+        "!=" => Number::truth(a != b),
+        "<=" => Number::truth(a <= b),
+        ">=" => Number::truth(a >= b),
+        "<" => Number::truth(a < b),
+        ">" => Number::truth(a > b),
+        "|" => Number::Unsigned(a | b),
+        "^" => Number::Unsigned(a ^ b),
+        "&" => Number::Unsigned(a & b),
+        "<<" => Number::Unsigned(by.and_then(|by| a.checked_shl(by)).unwrap_or(0)),
+        ">>" => Number::Unsigned(by.and_then(|by| a.checked_shr(by)).unwrap_or(0)),
+        "+" => Number::Unsigned(a.wrapping_add(b)),
+        "-" => Number::Unsigned(a.wrapping_sub(b)),
+        "*" => Number::Unsigned(a.wrapping_mul(b)),
+        _ if b == 0 => return Err("a division by zero".to_owned()),
+        "/" => Number::Unsigned(a / b),
+        _ => Number::Signed((a % b).cast_signed()),
+    })
+}
+
 /// What an operator makes of numbers with fractions.
-fn of_doubles(operator: &str, a: f64, b: f64) -> Option<Constant> {
-    let truth = |value: bool| Some(Constant::Integer(value.into()));
-    let number = |value: f64| Some(Constant::Double(value.to_bits()));
-    match operator {
-        "==" => truth(a == b),
-        "!=" => truth(a != b),
-        "<=" => truth(a <= b),
-        ">=" => truth(a >= b),
-        "<" => truth(a < b),
-        ">" => truth(a > b),
-        "+" => number(a + b),
-        "-" => number(a - b),
-        "*" => number(a * b),
-        "/" => number(a / b),
-        _ => None,
-    }
+fn of_doubles(operator: &str, a: f64, b: f64) -> Option<Number> {
+    Some(match operator {
+        "==" => Number::truth(a == b),
+        "!=" => Number::truth(a != b),
+        "<=" => Number::truth(a <= b),
+        ">=" => Number::truth(a >= b),
+        "<" => Number::truth(a < b),
+        ">" => Number::truth(a > b),
+        "+" => Number::Double(a + b),
+        "-" => Number::Double(a - b),
+        "*" => Number::Double(a * b),
+        "/" => Number::Double(a / b),
+        _ => return None,
+    })
 }
