@@ -98,6 +98,7 @@ mod peer;
 mod pinned;
 mod pool;
 mod priority;
+mod ptx;
 mod registered;
 mod sticky;
 mod sticky_calls;
@@ -150,6 +151,7 @@ pub fn all() -> Vec<Case> {
         managed::CASES,
         module::CASES,
         module_image::CASES,
+        ptx::CASES,
         launch::CASES,
         launch_attributes::CASES,
         launch_edges::CASES,

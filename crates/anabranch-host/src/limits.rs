@@ -15,6 +15,8 @@ pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
 pub(crate) const MAX_SHARED_BYTES_OPTIN: u32 = 227 << 10;
 /// All parameters of a kernel in bytes.
 pub(crate) const MAX_PARAMETER_BYTES: usize = 32_764;
+/// What kernels of a context can allocate with `malloc`: what CUDA lets them have unless a program asks for more.
+pub(crate) const MALLOC_HEAP_BYTES: usize = 8 << 20;
 /// Streams' priorities.
 pub(crate) const PRIORITY_RANGE: PriorityRange = PriorityRange { least: 0, greatest: GREATEST_PRIORITY };
 /// Memory-synchronization domains.

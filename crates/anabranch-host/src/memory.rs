@@ -5,6 +5,7 @@ mod copy;
 mod device;
 mod fill;
 mod graph;
+mod heap;
 mod leaving;
 mod observer;
 mod piece;
@@ -19,6 +20,7 @@ pub(crate) use copy::{VolumeCopy, address, volume_range};
 pub(crate) use device::DeviceMemory;
 pub(crate) use fill::{check_alignment, check_fill, fill_operation};
 pub(crate) use graph::GraphBlock;
+pub(crate) use heap::DeviceHeap;
 pub(crate) use observer::{FreedBy, MemoryObserver, Origin, ZONE};
 pub(crate) use piece::RawPiece;
 pub(crate) use pool::PoolState;
@@ -28,9 +30,12 @@ pub(crate) use value::{ValueStep, check_value_write, value_condition, value_step
 pub(crate) use work::{Arrival, Copy, Fill, FreeGraphBlock, SMALL_COPY, SmallCopy, StagedCopy, ValueWrite};
 pub(crate) use work::{release, retire};
 
+use crate::ranks;
 use anabranch_hal::{Failure, Result, Status};
+use anabranch_sync::Mutex;
 use graph::GraphMemory;
 use leaving::Leaving;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -48,6 +53,8 @@ pub(crate) struct HostMemory {
     pub(crate) devices: Vec<DeviceMemory>,
     /// The observer of allocations, if there is one.
     pub(crate) observer: Option<Arc<dyn MemoryObserver>>,
+    /// The heaps of contexts whose kernels allocate memory.
+    heaps: Mutex<HashMap<u64, Arc<DeviceHeap>>>,
 }
 
 impl HostMemory {
@@ -62,12 +69,21 @@ impl HostMemory {
             devices: (0..devices).map(|ordinal| DeviceMemory::new(ordinal, bytes, follow, &leaving)).collect(),
             leaving,
             observer,
+            heaps: Mutex::new(ranks::HEAPS, HashMap::new()),
         })
     }
 
     /// The device of that number; `CUDA_ERROR_INVALID_DEVICE (101)` where there is none.
     pub(crate) fn device(&self, ordinal: u32) -> Result<&DeviceMemory> {
         self.devices.get(ordinal as usize).ok_or(Failure::new(Status::INVALID_DEVICE))
+    }
+
+    /// The heap of a context, from which its kernels allocate.
+    pub(crate) fn heap(&self, context: u64, device: u32) -> Result<Arc<DeviceHeap>> {
+        let account = &self.device(device)?.account;
+        let mut heaps = self.heaps.lock();
+        let new = || Arc::new(DeviceHeap::new(account, self.observer.is_some()));
+        Ok(Arc::clone(heaps.entry(context).or_insert_with(new)))
     }
 
     /// Notifies the observer of allocations, if there is one.
@@ -81,6 +97,8 @@ impl HostMemory {
     /// Frees what a context owns.
     pub(crate) fn release_context(&self, context: u64) {
         self.graphs.release_context(context);
+        let heap = self.heaps.lock().remove(&context);
+        drop(heap);
         let gone = self.table.remove_owned_by(context);
         for address in gone.iter().filter(|(_, known)| known.kind.is_of_others()).map(|(&address, _)| address) {
             self.notify(|observer| observer.unregistered(address));
@@ -98,6 +116,7 @@ impl HostMemory {
         for device in &self.devices {
             device.pools.take_those(|_| true).iter().for_each(|pool| pool.clear());
         }
+        self.heaps.lock().clear();
         self.table.clear();
     }
 }

@@ -20,7 +20,7 @@ use crate::handles::handle;
 use crate::limits::{MAX_PARAMETER_BYTES, MAX_SHARED_BYTES};
 use crate::memory::HostMemory;
 use anabranch_hal::{Failure, HostFunction, HostModule, ModuleHandle, Result, Status};
-use anabranch_ptx::{Program, Space, Variable};
+use anabranch_ptx::{Function, Program, Space, Variable};
 use body::Body;
 use globals::Globals;
 use ptx::PtxKernel;
@@ -69,7 +69,12 @@ impl ModuleState {
         for (index, variable) in variables().enumerate() {
             globals.initialize(index, &program.initial(variable));
         }
-        let kernels = PtxKernel::all(&program, memory, operation_limit);
+        let allocates = |function: &Function| !function.defined && matches!(&*function.name, "malloc" | "free");
+        let heap = match module.functions().iter().any(allocates) {
+            true => Some(memory.heap(core.id, core.device)?),
+            false => None,
+        };
+        let kernels = PtxKernel::all(&program, memory, heap.as_ref(), operation_limit);
         Ok(Self::assemble(core, globals, kernels.into_iter().map(Body::Ptx)))
     }
 

@@ -24,6 +24,10 @@ anabranch_sync::ranks! { from 1000;
     GRAPH_COUNTS,
     /// All allocations of a driver.
     ALLOCATIONS,
+    /// The heaps of contexts.
+    HEAPS,
+    /// The heap of a context. Kernels allocate under it.
+    HEAP,
     /// Memory whose free is in a stream.
     LEAVING,
     /// Objects by their handles.

@@ -56,6 +56,22 @@ pub trait Hooks: Sync {
         Ok(())
     }
 
+    /// Allocates memory for `malloc`, at an address that is a multiple of 16. `None`, for which `malloc` returns zero: there
+    /// is not as much. What it returns is memory of the launch's [`GlobalMemory`].
+    fn allocate(&self, bytes: u64) -> Option<u64> {
+        let _ = bytes;
+        None
+    }
+
+    /// Frees memory that `allocate` has returned. The address is not zero.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the address, which ends the kernel.
+    fn free(&self, address: u64) -> Result<(), String> {
+        Err(format!("free of {address:#x}, and there is no heap"))
+    }
+
     /// Sets a conditional value of the graph that the launch belongs to: `cudaGraphSetConditional`. Returns `false` if the
     /// launch has no value with that handle, which ends the kernel.
     fn set_conditional(&self, handle: u64, value: u32) -> bool {
@@ -65,7 +81,7 @@ pub trait Hooks: Sync {
 }
 
 /// The external functions that kernels can call here. Others fail when they are called.
-pub const PROVIDED_FUNCTIONS: [&str; 3] = ["vprintf", "__assertfail", "cudaGraphSetConditional"];
+pub const PROVIDED_FUNCTIONS: [&str; 5] = ["vprintf", "__assertfail", "malloc", "free", "cudaGraphSetConditional"];
 
 /// Hooks that do nothing.
 #[derive(Clone, Copy, Debug, Default)]

@@ -21,11 +21,18 @@ reaches, contains such an instruction; the error names the instruction and its l
   computed with the host's library or exactly, within the documented errors.
 * The condition code after `sub.cc` and `subc.cc` is 1 if nothing was borrowed, as NVIDIA's compilers use it with `addc`.
 * Loads and stores of every cache operator go to memory at once. Atomic operations on global memory are atomic among all
-  threads of the process. Every fence is as strong as `fence.sc.sys`.
+  threads of the process. Every fence is as strong as `fence.sc.sys`. What is atomic with 128 bits is so as a whole on
+  processors of x86-64; elsewhere, other accesses may see one half of it without the other.
 * Lanes of a warp diverge and meet again, and each part makes progress on its own, as since sm_70. A `.sync` instruction waits
   for the lanes of its mask.
-* `vprintf` and `__assertfail`, which `printf` and `assert` call, and `cudaGraphSetConditional` are provided. Other external
-  functions fail when they are called.
+* Constants are expressions as in C, wherever a number may be, with integers of 64 bits with and without signs. `%` is that of
+  integers without signs.
+* `vprintf` and `__assertfail`, which `printf` and `assert` call, `malloc`, `free` and `cudaGraphSetConditional` are provided.
+  Other external functions fail when they are called.
+* `malloc` allocates from the heap of the context, of 8 MiB, and returns zero where there is not as much left. What it has
+  returned stays until `free`, or the end of the context. `free` of any other address ends the kernel. Checked mode ends
+  a kernel that accesses what has been freed, or the heap outside of what has been allocated.
+* The blocks of a cluster have its special registers, and are independent otherwise. `%pm` registers count nothing.
 * A generic address of global memory is what the caller gave the memory. Shared memory, local memory and parameters of
   kernels have generic addresses from 2^56, 2^57 and 3 * 2^56 on.
 

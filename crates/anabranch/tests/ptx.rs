@@ -291,3 +291,60 @@ fn cuda_in_c_plus_plus_is_compiled_and_runs() {
     unsafe { stream.launch(&kernel, &LaunchConfig::for_elements(3), (&mut data, 3i32)) }.unwrap();
     assert_eq!(stream.download(&data).unwrap(), [3.0, 6.0, 15.0]);
 }
+
+/// Kernels that allocate: `make` stores what it gets for as many bytes, `touch` reads a word there, `give` frees it.
+const HEAP: &str = ".version 7.0\n.target sm_70\n.address_size 64\n\
+    .extern .func (.param .b64 result) malloc (.param .b64 bytes);\n.extern .func free (.param .b64 address);\n\
+    .visible .entry make(.param .u64 to, .param .u64 bytes) {\n\
+    .reg .b64 %d<4>; .param .b64 b; .param .b64 a; ld.param.u64 %d0, [to]; ld.param.u64 %d1, [bytes];\n\
+    st.param.b64 [b], %d1; call (a), malloc, (b); ld.param.b64 %d2, [a]; st.global.u64 [%d0], %d2; ret; }\n\
+    .visible .entry touch(.param .u64 at) {\n\
+    .reg .b64 %d<4>; ld.param.u64 %d0, [at]; ld.u64 %d1, [%d0]; st.u64 [%d0], %d1; ret; }\n\
+    .visible .entry give(.param .u64 at) {\n\
+    .reg .b64 %d<2>; .param .b64 a; ld.param.u64 %d0, [at]; st.param.b64 [a], %d0; call free, (a); ret; }\n";
+
+#[test]
+fn the_heap_of_kernels_lasts_and_is_checked() {
+    let run = |context: &Context, name: &str, at: u64| {
+        let stream = context.create_stream().unwrap();
+        let kernel = kernel_of(context, HEAP, name);
+        // SAFETY: a wrong address is what the test is about, and it is checked.
+        unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (at,)) }.unwrap();
+        stream.synchronize()
+    };
+    let make = |context: &Context, bytes: u64| {
+        let stream = context.create_stream().unwrap();
+        let mut to = stream.allocate_zeroed::<u64>(1).unwrap();
+        let kernel = kernel_of(context, HEAP, "make");
+        // SAFETY: the kernel writes one word.
+        unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (&mut to, bytes)) }.unwrap();
+        stream.download(&to).unwrap()[0]
+    };
+    let context = host();
+    let at = make(&context, 16);
+    assert_ne!(at, 0);
+    run(&context, "touch", at).unwrap();
+    run(&context, "give", 0).unwrap();
+    run(&context, "give", at).unwrap();
+    assert_eq!(make(&context, 16), at);
+    assert_eq!(make(&context, 9 << 20), 0);
+    // Of each of these, checked mode says what it is.
+    type Wrong = (u64, &'static [&'static str], Status, &'static str);
+    let all: [Wrong; 4] = [
+        (16, &["touch"], Status::ILLEGAL_ADDRESS, "beyond the 20 bytes"),
+        (0, &["give", "touch"], Status::ILLEGAL_ADDRESS, "that has been freed"),
+        (0, &["give", "give"], Status::LAUNCH_FAILED, "freed already"),
+        (8, &["give"], Status::LAUNCH_FAILED, "no address that malloc has returned"),
+    ];
+    for (offset, kernels, status, says) in all {
+        let context = checked_host();
+        let at = make(&context, 20);
+        run(&context, "touch", at).unwrap();
+        let (last, first) = kernels.split_last().unwrap();
+        first.iter().for_each(|name| run(&context, name, at).unwrap());
+        let error = run(&context, last, at + offset).unwrap_err();
+        assert_eq!(error.status(), status, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.to_string().contains("line "), "{error}");
+    }
+}

@@ -52,6 +52,8 @@ pub(crate) struct KernelWork {
     pub(crate) kernel: KernelReference,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    /// Blocks of a cluster.
+    pub(crate) cluster: [u32; 3],
     pub(crate) shared_bytes: usize,
     /// The values of the arguments without padding.
     pub(crate) values: SmallVec<[u8; 48]>,
@@ -106,6 +108,7 @@ impl KernelWork {
             kernel,
             grid: [0; 3],
             block: [0; 3],
+            cluster: [1; 3],
             shared_bytes: 0,
             values: SmallVec::new(),
             ranges: SmallVec::new(),

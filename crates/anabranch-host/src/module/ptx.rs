@@ -1,13 +1,14 @@
 //! Kernels that are PTX.
 
 use super::kernel::{Blocks, KernelError, KernelWork};
-use crate::memory::HostMemory;
+use crate::memory::{DeviceHeap, HostMemory};
 use anabranch_hal::{
     ConditionalHandle, ConditionalValues, Detail, Failure, KernelFault, Launch as Launched, ParameterInfo, Result,
     Status, UsedRange,
 };
 use anabranch_ptx::{
-    BlockRun, Fault, Function, GlobalMemory, Hooks, Launch, Module, Options, Program, Progress, Region, Size, Space,
+    BlockRun, CheckedAccess, Fault, FaultCode, Function, GlobalMemory, Hooks, Launch, Module, Options, Program,
+    Progress, Region, Size, Space,
 };
 use std::collections::VecDeque;
 use std::io::Write;
@@ -71,6 +72,8 @@ fn invalid(log: String) -> Failure {
 pub(crate) struct PtxKernel {
     program: Arc<Program>,
     memory: Arc<HostMemory>,
+    /// What `malloc` allocates from, if the module names it.
+    heap: Option<Arc<DeviceHeap>>,
     /// Its number among the functions of the module.
     index: usize,
     sizes: Vec<usize>,
@@ -80,12 +83,18 @@ pub(crate) struct PtxKernel {
 
 impl PtxKernel {
     /// The kernels of a program.
-    pub(super) fn all(program: &Arc<Program>, memory: &Arc<HostMemory>, operation_limit: Option<u64>) -> Vec<Self> {
+    pub(super) fn all(
+        program: &Arc<Program>,
+        memory: &Arc<HostMemory>,
+        heap: Option<&Arc<DeviceHeap>>,
+        operation_limit: Option<u64>,
+    ) -> Vec<Self> {
         let functions = program.module().functions().iter().enumerate();
         let kernels = functions.filter(|(_, function)| function.kernel && function.defined);
         let new = |(index, function): (usize, &Function)| Self {
             program: Arc::clone(program),
             memory: Arc::clone(memory),
+            heap: heap.cloned(),
             index,
             sizes: function.parameters.iter().map(|parameter| parameter.bytes as usize).collect(),
             operation_limit,
@@ -153,13 +162,14 @@ impl PtxKernel {
             values = rest;
         }
         let failed = |status, message| KernelError::Fault(KernelFault { status, message });
-        let memory = Memory { memory: &self.memory, declared: &work.ranges };
+        let memory = Memory { memory: &self.memory, declared: &work.ranges, heap: self.heap.as_deref() };
         let dynamic_shared = u32::try_from(work.shared_bytes).unwrap_or(u32::MAX) - function.shared_bytes;
         let size = Size { grid: work.grid, block: work.block, dynamic_shared };
         let mut options = Options::default();
         options.checked = self.memory.observer.is_some();
         options.operation_limit = self.operation_limit;
-        let around = Around { conditionals: work.conditionals.as_deref() };
+        options.cluster = work.cluster;
+        let around = Around { conditionals: work.conditionals.as_deref(), heap: self.heap.as_deref() };
         let launch = Launch::new(&self.program, &function.name, size, &parameters, &memory, &around, options)
             .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
         let mut waiting: VecDeque<BlockRun<'_>> = VecDeque::new();
@@ -217,11 +227,12 @@ struct Memory<'a> {
     memory: &'a HostMemory,
     /// What the launch declares that it uses.
     declared: &'a [UsedRange],
+    heap: Option<&'a DeviceHeap>,
 }
 
 // SAFETY: the allocations of a device are initialised memory whose addresses are exposed, aligned to at least 256 bytes or as
 // the program has allocated them, and whoever launches a kernel keeps what it uses, and what the launch declares. Other work
-// accesses them atomically, or is ordered.
+// accesses them atomically, or is ordered. The heap stays as long as the kernel.
 unsafe impl GlobalMemory for Memory<'_> {
     fn region(&self, address: u64) -> Option<Region> {
         let allocated = self.memory.table.range_of(address);
@@ -234,6 +245,7 @@ unsafe impl GlobalMemory for Memory<'_> {
         let range = allocated
             .map(|range| range.address.0..range.address.0 + range.bytes)
             .or_else(declared)
+            .or_else(|| self.heap.and_then(DeviceHeap::range).filter(|range| range.contains(&address)))
             .or_else(|| self.memory.range_freed_later(address))?;
         Some(Region {
             address: range.start,
@@ -248,12 +260,27 @@ unsafe impl GlobalMemory for Memory<'_> {
 struct Around<'a> {
     /// The conditional values that it can set.
     conditionals: Option<&'a (dyn ConditionalValues + Send + Sync)>,
+    heap: Option<&'a DeviceHeap>,
 }
 
 impl Hooks for Around<'_> {
     fn print(&self, text: &str) {
         // Nobody can be told that it cannot be written.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    }
+    fn access(&self, access: &CheckedAccess<'_>) -> std::result::Result<(), (FaultCode, String)> {
+        let Some(heap) = self.heap.filter(|_| access.access.space == Space::Global) else { return Ok(()) };
+        let checked = heap.check(access.access.address, access.access.bytes.into());
+        checked.map_err(|what| (FaultCode::ILLEGAL_ADDRESS, what))
+    }
+    fn allocate(&self, bytes: u64) -> Option<u64> {
+        self.heap?.allocate(bytes)
+    }
+    fn free(&self, address: u64) -> std::result::Result<(), String> {
+        match self.heap {
+            Some(heap) => heap.free(address),
+            None => Err("the context has no heap".to_owned()),
+        }
     }
     fn set_conditional(&self, handle: u64, value: u32) -> bool {
         self.conditionals.is_some_and(|conditionals| conditionals.set(ConditionalHandle(handle), value))

@@ -108,6 +108,9 @@ impl Warp {
             lanes.mask = lanes.taken;
             let mut call = print::Builtin { lanes, local: self.local_arena(), frame: caller_local, site };
             call.perform(&callee.name, launch)?;
+            if let (Some(checker), Some(place)) = (around.checker, site.results.first()) {
+                checker.note_local(self.number, lanes.taken, caller_local + u64::from(place.offset), place.bytes);
+            }
             let _ = skipping;
             self.parts[index].place += 1;
             return Ok(());

@@ -1,4 +1,4 @@
-//! Functions that CUDA provides: `printf`, `assert`, and what sets conditional values of graphs.
+//! Functions that CUDA provides: `printf`, `assert`, `malloc`, `free`, and what sets conditional values of graphs.
 
 use std::fmt::Write;
 
@@ -36,7 +36,7 @@ impl Builtin<'_, '_> {
                     let format = self.text(lane, format)?;
                     let (text, count) = self.format(lane, &format, values)?;
                     launch.hooks.print(&text);
-                    self.answer(lane, count);
+                    self.answer(lane, count.into());
                 }
                 Ok(())
             }
@@ -48,6 +48,21 @@ impl Builtin<'_, '_> {
                 let line = self.argument(first, 2)? as u32;
                 let detail = Detail::Assert(format!("{message} ({file}:{line})"));
                 Err(failure_of(FaultCode::ASSERT, detail, first))
+            }
+            "malloc" => {
+                for lane in lanes {
+                    let bytes = self.argument(lane, 0)?;
+                    self.answer(lane, launch.hooks.allocate(bytes).unwrap_or(0));
+                }
+                Ok(())
+            }
+            "free" => {
+                for lane in lanes {
+                    let address = self.argument(lane, 0)?;
+                    let freed = if address == 0 { Ok(()) } else { launch.hooks.free(address) };
+                    freed.map_err(|what| failure_of(FaultCode::LAUNCH_FAILED, Detail::Refused(what), lane))?;
+                }
+                Ok(())
             }
             "cudaGraphSetConditional" => {
                 for lane in lanes {
@@ -79,11 +94,11 @@ impl Builtin<'_, '_> {
         Ok(bytes.fold(0, |value, byte| value | byte))
     }
 
-    /// The result of a call.
-    fn answer(&self, lane: u32, value: u32) {
-        if let Some(place) = self.site.results.first().filter(|place| place.bytes == 4) {
+    /// The result of a call: 4 or 8 bytes.
+    fn answer(&self, lane: u32, value: u64) {
+        if let Some(place) = self.site.results.first().filter(|place| matches!(place.bytes, 4 | 8)) {
             let address = self.local.start + u64::from(lane) * self.local.bytes + self.frame + u64::from(place.offset);
-            for (index, byte) in value.to_le_bytes().into_iter().enumerate() {
+            for (index, byte) in value.to_le_bytes().into_iter().enumerate().take(place.bytes as usize) {
                 // SAFETY: as in `argument`.
                 unsafe { u8::store(address + index as u64, byte) };
             }

@@ -41,7 +41,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "add",
         |lower, instruction| lower.add_or_sub(instruction),
-        "`{.sat}.s32`, integers of 16, 32 and 64 bits, `.u16x2 .s16x2`, `.cc` of 32 and 64 bits; floats in every rounding mode with `{.ftz}{.sat}`, short floats `.rn`; `.f32.f16`, `.f32.bf16`",
+        "`{.sat}.s32`, integers of 16, 32 and 64 bits, `.u16x2 .s16x2`, `.cc` of 32 and 64 bits; floats in every rounding mode with `{.ftz}{.sat}`, short floats `.rn`; `.f32.f16`, `.f32.bf16`; `.f32x2` in every rounding mode with `{.ftz}`",
     ),
     yes("addc", |lower, instruction| lower.add_or_sub(instruction), "`{.cc}`, of 32 and 64 bits"),
     no("alloca", "stack that grows while a function runs"),
@@ -50,7 +50,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "atom",
         |lower, instruction| lower.atomic(instruction),
-        "`.add .min .max .inc .dec .and .or .xor .exch .cas`, integers of 32 and 64 bits, `.cas .exch` of 16 bits, `.add` of `.f32 .f64 .f16 .f16x2 .bf16 .bf16x2`; every scope, all as strong as `.acq_rel.sys`",
+        "`.add .min .max .inc .dec .and .or .xor .exch .cas`, integers of 32 and 64 bits, `.cas .exch` of 16 and 128 bits, `.add` of `.f32 .f64 .f16 .f16x2 .bf16 .bf16x2`; every scope, all as strong as `.acq_rel.sys`",
     ),
     yes("bar", |lower, instruction| lower.bar(instruction), "`.sync .arrive .red`, named, with counts; `.warp.sync`"),
     yes("barrier", |lower, instruction| lower.bar(instruction), "as `bar`, with and without `.aligned`"),
@@ -65,7 +65,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "call",
         |lower, instruction| lower.call(instruction),
-        "direct and indirect, `{.uni}`; with parameters, registers and numbers; `vprintf`, `__assertfail` and `cudaGraphSetConditional` are provided",
+        "direct and indirect, `{.uni}`; with parameters, registers and numbers; `vprintf`, `__assertfail`, `malloc`, `free` and `cudaGraphSetConditional` are provided",
     ),
     no("clusterlaunchcontrol", "clusters of blocks"),
     yes("clz", |lower, instruction| lower.count_bits(instruction), "`.b32 .b64`"),
@@ -103,7 +103,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "fma",
         |lower, instruction| lower.real_arithmetic(instruction),
-        "floats of 32 and 64 bits in every rounding mode with `{.ftz}{.sat}`; short floats `.rn{.ftz}{.sat}{.relu}`; `.f32.f16`, `.f32.bf16`",
+        "floats of 32 and 64 bits in every rounding mode with `{.ftz}{.sat}`; short floats `.rn{.ftz}{.sat}{.relu}`; `.f32.f16`, `.f32.bf16`; `.f32x2` as `add`",
     ),
     yes("fns", |lower, instruction| lower.find_nth(instruction), "`.b32`"),
     no("getctarank", "clusters of blocks"),
@@ -117,7 +117,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "ld",
         |lower, instruction| lower.ld(instruction),
-        "every type of 8 to 64 bits, vectors, all state spaces and generic; every cache operator and hint; `.relaxed .acquire .volatile` at every scope",
+        "every type of 8 to 128 bits, vectors, all state spaces and generic; every cache operator and hint; `.relaxed .acquire .volatile` at every scope",
     ),
     no("ldmatrix", "tensor-core matrices"),
     yes("ldu", |lower, instruction| lower.ld(instruction), "as `ld`"),
@@ -148,13 +148,13 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "mov",
         |lower, instruction| lower.mov(instruction),
-        "registers, special registers, numbers, addresses of variables and functions; packing and unpacking of vectors",
+        "registers, special registers, numbers, addresses of variables and functions; packing and unpacking of vectors; `.b128`",
     ),
     no("movmatrix", "tensor-core matrices"),
     yes(
         "mul",
         |lower, instruction| lower.multiply(instruction),
-        "`.lo .hi .wide`; floats in every rounding mode with `{.ftz}{.sat}`; short floats `.rn`",
+        "`.lo .hi .wide`; floats in every rounding mode with `{.ftz}{.sat}`; short floats `.rn`; `.f32x2` as `add`",
     ),
     yes("mul24", |lower, instruction| lower.multiply_24(instruction), "`.lo .hi`"),
     no("multimem", "multicast memory"),
