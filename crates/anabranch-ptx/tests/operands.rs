@@ -243,3 +243,19 @@ fn pairs_of_floats_are_computed_one_by_one() {
         pair(up(0.1 - 2.0, f64::from(0.1f32) - 2.0), up(3.7, 3.0 + f64::from(0.7f32)))
     );
 }
+
+#[test]
+fn magnitudes_are_compared_with_the_sign_of_a_product() {
+    let run = |opcode: &str, a: f32, b: f32| {
+        let body = format!(
+            "mov.b32 %f1, {}; mov.b32 %f2, {}; {opcode}.f32 %f3, %f1, %f2; st.global.f32 [%d0], %f3;",
+            a.to_bits(),
+            b.to_bits()
+        );
+        words("", &body)[0] as u32
+    };
+    assert_eq!(run("min.xorsign.abs", -2.0, 3.0), (-2f32).to_bits());
+    assert_eq!(run("max.xorsign.abs", -2.0, -3.0), 3f32.to_bits());
+    assert_eq!(run("max.NaN.xorsign.abs", f32::NAN, -3.0), 0x7fff_ffff);
+    assert_eq!(run("min.ftz.xorsign.abs", -1e-40, 1.0), (-0f32).to_bits());
+}

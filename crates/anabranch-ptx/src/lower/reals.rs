@@ -5,7 +5,7 @@ use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::float::Rounding;
 use crate::machine::{Select, Slot};
 use crate::ops::half::{self, Brain, Half, Packed};
-use crate::ops::{One, Three, Two, real, rounded, select, select_few, select_plain};
+use crate::ops::{One, Three, Two, bits, real, rounded, select, select_few, select_plain};
 use crate::syntax::Instruction;
 use crate::types::Scalar;
 
@@ -68,13 +68,17 @@ impl<'a> Lower<'_, 'a> {
         let saturate = modifiers.take("sat");
         let relu = modifiers.take("relu");
         let nan = modifiers.take("NaN");
-        let magnitude = modifiers.take("xorsign") || modifiers.take("abs");
+        let [xorsign, abs] = ["xorsign", "abs"].map(|word| modifiers.take(word));
+        if xorsign != abs {
+            return Err("one of .xorsign and .abs without the other".to_owned());
+        }
+        let magnitude = xorsign;
         let approximate = modifiers.take("approx") || modifiers.take("full");
         modifiers.finish()?;
-        if magnitude {
+        let opcode = instruction.opcode;
+        if magnitude && (scalar != Scalar::F32 || !matches!(opcode, "min" | "max")) {
             return Err("modifier .xorsign".to_owned());
         }
-        let opcode = instruction.opcode;
         let count = match opcode {
             "add" | "sub" | "mul" | "div" | "min" | "max" => 2,
             "fma" | "mad" => 3,
@@ -99,7 +103,33 @@ impl<'a> Lower<'_, 'a> {
         }
         let width = Width::of(scalar)?;
         let d = self.destination(&instruction.operands[0], width)?;
+        if magnitude {
+            return self.magnitudes((opcode, scalar, count), d, sources, options);
+        }
         self.steps((opcode, scalar, count), d, sources, options)
+    }
+
+    /// `min` and `max` of magnitudes, with the sign of a product.
+    fn magnitudes(
+        &mut self,
+        what: (&str, Scalar, usize),
+        d: Slot,
+        [a, b, _]: [Slot; 3],
+        options: Steps,
+    ) -> Lowered<()> {
+        let (mut sources, sign) = ([Slot(0); 3], self.temporary(Width::W32)?);
+        let mask = self.bits(Width::W32, 1 << 31)?;
+        self.emit_two(select::<Two<bits::Xor<u32>>>, sign, a, b);
+        self.emit_two(select::<Two<bits::And<u32>>>, sign, sign, mask);
+        for (source, whole) in sources.iter_mut().zip([a, b]) {
+            *source = self.temporary(Width::W32)?;
+            self.emit_one(select::<One<real::Absolute<f32>>>, *source, whole);
+        }
+        self.steps(what, d, sources, options)?;
+        self.emit_two(select::<Two<bits::Or<u32>>>, d, d, sign);
+        // A NaN has no sign.
+        self.emit_one(select_few::<One<real::Canonical>>, d, d);
+        Ok(())
     }
 
     /// `add`, `sub`, `mul` and `fma` of pairs of floats of 32 bits: each on its own.

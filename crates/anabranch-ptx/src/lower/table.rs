@@ -135,7 +135,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "max",
         |lower, instruction| lower.integer_binary(instruction),
-        "integers, `{.relu}`, `.u16x2 .s16x2`; floats `{.ftz}{.NaN}`",
+        "integers, `{.relu}`, `.u16x2 .s16x2`; floats `{.ftz}{.NaN}`, `.xorsign.abs.f32`",
     ),
     yes(
         "mbarrier",
