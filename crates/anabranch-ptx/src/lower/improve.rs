@@ -156,8 +156,7 @@ impl Lower<'_, '_> {
         if counts.writes(d) != 1 || self.specs[at].guard != NO_GUARD {
             return None;
         }
-        for next in at + 1..self.specs.len().min(at + REACH) {
-            let spec = &self.specs[next];
+        for (next, spec) in self.specs.iter().enumerate().take(at + REACH).skip(at + 1) {
             if targets.contains(&(next as u32)) || !goes_on(spec) {
                 return None;
             }
