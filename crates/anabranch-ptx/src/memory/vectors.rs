@@ -183,6 +183,12 @@ impl Vectors for Middle {
     }
 
     #[inline(always)]
+    unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { named::strided_in_eight(addresses, stride) }
+    }
+
+    #[inline(always)]
     unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
         #[cfg(not(miri))]
         {
@@ -254,12 +260,13 @@ impl Vectors for Long {
 #[cfg(target_arch = "x86_64")]
 mod named {
     use std::arch::x86_64::{
-        __m512i, _mm256_add_epi64, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi64x,
-        _mm256_setr_epi64x, _mm256_setzero_si256, _mm256_slli_epi16, _mm256_testz_si256, _mm256_xor_si256,
-        _mm512_add_epi32, _mm512_add_epi64, _mm512_cmpneq_epi32_mask, _mm512_cmpneq_epi64_mask, _mm512_loadu_epi32,
-        _mm512_loadu_epi64, _mm512_max_epu64, _mm512_min_epu64, _mm512_mullo_epi32, _mm512_mullo_epi64,
-        _mm512_or_si512, _mm512_reduce_max_epu64, _mm512_reduce_min_epu64, _mm512_reduce_or_epi64, _mm512_set1_epi32,
-        _mm512_set1_epi64, _mm512_setr_epi32, _mm512_setr_epi64, _mm512_storeu_epi64,
+        __m512i, _mm256_add_epi32, _mm256_add_epi64, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_mullo_epi32,
+        _mm256_or_si256, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_setr_epi32, _mm256_setr_epi64x,
+        _mm256_setzero_si256, _mm256_slli_epi16, _mm256_testz_si256, _mm256_xor_si256, _mm512_add_epi32,
+        _mm512_add_epi64, _mm512_cmpneq_epi32_mask, _mm512_cmpneq_epi64_mask, _mm512_loadu_epi32, _mm512_loadu_epi64,
+        _mm512_max_epu64, _mm512_min_epu64, _mm512_mullo_epi32, _mm512_mullo_epi64, _mm512_or_si512,
+        _mm512_reduce_max_epu64, _mm512_reduce_min_epu64, _mm512_reduce_or_epi64, _mm512_set1_epi32, _mm512_set1_epi64,
+        _mm512_setr_epi32, _mm512_setr_epi64, _mm512_storeu_epi64,
     };
 
     use super::ROW;
@@ -345,6 +352,24 @@ mod named {
         let expected = _mm512_add_epi32(first, _mm512_mullo_epi32(step, lanes));
         // SAFETY: the row has 16 addresses.
         unsafe { _mm512_cmpneq_epi32_mask(_mm512_loadu_epi32(addresses.as_ptr().cast()), expected) == 0 }
+    }
+
+    /// The addresses of 32 bits of a row, eight at a time.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn strided_in_eight(addresses: &[u32; ROW], stride: u32) -> bool {
+        let stride = stride.cast_signed();
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        let first = _mm256_set1_epi32(addresses[0].cast_signed());
+        let low = _mm256_add_epi32(first, _mm256_mullo_epi32(_mm256_set1_epi32(stride), lanes));
+        let high = _mm256_add_epi32(low, _mm256_set1_epi32(stride.wrapping_mul(8)));
+        // SAFETY: the row has 16 addresses.
+        let own = unsafe {
+            let start = addresses.as_ptr();
+            [_mm256_loadu_si256(start.cast()), _mm256_loadu_si256(start.add(8).cast())]
+        };
+        let difference = _mm256_or_si256(_mm256_xor_si256(own[0], low), _mm256_xor_si256(own[1], high));
+        _mm256_testz_si256(difference, difference) != 0
     }
 
     /// The addresses of a row, four at a time.

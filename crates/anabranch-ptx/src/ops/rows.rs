@@ -62,7 +62,12 @@ pub(super) unsafe fn find<V: Vectors>(
                     own[0].checked_add(stride * (ROW as u32 - 1))?;
                 }
                 let first = index_of(op.flags, own[0]).wrapping_add(base);
-                V::strided_narrow(own, stride).then_some((first, contiguous))?
+                // Mostly the step is one, which the compiler then knows.
+                let strided = match stride {
+                    1 => V::strided_narrow(own, 1),
+                    stride => V::strided_narrow(own, stride),
+                };
+                strided.then_some((first, contiguous))?
             } else {
                 let own = &*lanes.plane::<u64>(op.a).cast::<[u64; ROW]>().add(index);
                 let contiguous = own[0] != own[1];
