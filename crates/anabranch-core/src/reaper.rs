@@ -101,9 +101,21 @@ pub fn flush_deferred_drops() {
     }
     let (done, wait) = channel();
     send(Message::Flush(done));
-    // Without a thread the message is kept, and its sender with it.
-    if REAPER.lock().sender.is_some() {
+    let unattended = {
+        let mut reaper = REAPER.lock();
+        if reaper.sender.is_none() { Some(std::mem::take(&mut reaper.unattended)) } else { None }
+    };
+    let Some(unattended) = unattended else {
         while wait.recv_timeout(EXIT_PAUSE) == Err(RecvTimeoutError::Timeout) && !process_exit::is_exiting() {}
+        return;
+    };
+    // There is no thread to be had. The program calls this where it has locked nothing that its own code needs.
+    let (code, others) = unattended.into_iter().partition(|message| matches!(message, Message::Elsewhere(_)));
+    REAPER.lock().unattended.extend(attend_here(others));
+    for message in code {
+        if let Message::Elsewhere(code) = message {
+            let _ = contain_quietly(code);
+        }
     }
 }
 
@@ -148,7 +160,14 @@ fn attend_here(messages: Vec<Message>) -> Vec<Message> {
                 Ok(Attempt::PendingIn(queue)) => left.push(Message::Job(queue, job)),
                 Ok(Attempt::Done) | Err(_) => {}
             },
-            Message::Elsewhere(_) | Message::Relax(_) => left.push(message),
+            Message::Elsewhere(_) => left.push(message),
+            Message::Relax(driver) => {
+                // The thread needs it once, if there ever is one.
+                let same = |known: &Message| matches!(known, Message::Relax(known) if Arc::ptr_eq(known, &driver));
+                if !left.iter().any(same) {
+                    left.push(Message::Relax(driver));
+                }
+            }
             Message::Flush(done) => _ = done.send(()),
         }
     }
