@@ -163,8 +163,17 @@ impl ContextCore {
                 .at(self.place()));
         }
         // All are taken before any is given back, so that none is counted twice.
-        let blocks = (0..count).map(|_| StagingBlock::take(self, bytes)).collect::<Result<Vec<_>>>();
-        blocks?.into_iter().for_each(StagingBlock::give_back);
+        let mut blocks = Vec::new();
+        if blocks.try_reserve_exact(count).is_err() {
+            let message = format!("there is no memory to keep account of {count} pieces");
+            return Err(Error::argument(Status::OUT_OF_MEMORY, "reserving staging memory", message)
+                .with_hint("reserve fewer and larger ones")
+                .at(self.place()));
+        }
+        for _ in 0..count {
+            blocks.push(StagingBlock::take(self, bytes)?);
+        }
+        blocks.into_iter().for_each(StagingBlock::give_back);
         Ok(())
     }
 

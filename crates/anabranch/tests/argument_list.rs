@@ -90,6 +90,17 @@ fn a_list_is_compared_with_the_kernel() {
 }
 
 #[test]
+fn a_value_of_more_bytes_than_kernels_take_is_refused() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let mut arguments = ArgumentList::new();
+    arguments.push_bytes(&vec![0; 1 << 20]);
+    arguments.push_bytes(&[0; 16]);
+    let refused = stream.launch_checked(&sum(&context, 0), &one(), arguments).unwrap_err();
+    assert_eq!(refused.status(), Status::INVALID_VALUE);
+}
+
+#[test]
 fn the_bytes_of_an_address_are_a_number() {
     let context = host();
     let stream = context.create_stream().unwrap();

@@ -49,8 +49,10 @@ impl<'a> ArgumentList<'a> {
         self.arguments.push(Box::new(Typed { argument, value }));
     }
 
-    /// Adds an argument by the bytes of its value, which is a plain one.
+    /// Adds an argument by the bytes of its value, which is a plain one. No kernel has more than 32,764 bytes of parameters: of a
+    /// longer value one byte more than that is kept, and launches refuse it.
     pub fn push_bytes(&mut self, value: &[u8]) {
+        let value = &value[..value.len().min(MOST_BYTES + 1)];
         let mut lines = vec![0u128; value.len().div_ceil(size_of::<u128>())];
         bytemuck::cast_slice_mut(&mut lines)[..value.len()].copy_from_slice(value);
         self.arguments.push(Box::new(Bytes { lines, size: value.len() }));
@@ -72,6 +74,9 @@ impl fmt::Debug for ArgumentList<'_> {
         write!(formatter, "ArgumentList({} arguments)", self.len())
     }
 }
+
+/// The bytes of all parameters of a kernel, at most.
+const MOST_BYTES: usize = 32_764;
 
 /// An argument of any type.
 trait Listed: Send {

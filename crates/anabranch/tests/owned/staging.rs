@@ -135,6 +135,9 @@ fn no_more_is_kept_than_the_limit() {
     for (bytes, count) in [(1, 1), (4096, usize::MAX), (usize::MAX / 2, 1)] {
         assert_eq!(context.reserve_staging(bytes, count).unwrap_err().status(), Status::INVALID_VALUE);
     }
+    // More pieces than there is memory to keep account of.
+    context.set_staging_limit(usize::MAX);
+    assert_eq!(context.reserve_staging(1, usize::MAX >> 20).unwrap_err().status(), Status::OUT_OF_MEMORY);
 }
 
 #[test]
