@@ -12,7 +12,7 @@ use crate::memory::Allocation;
 use crate::node::Node;
 use anabranch_hal::{
     ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DevicePointer, Driver, Edge, EdgeData,
-    GraphHandle, GraphNodeHandle, Live, NodeParameters, Status,
+    GraphHandle, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Status,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,7 +94,14 @@ impl Part {
             guard.retained_mut().merge(own.retained().all());
         }
         let below: Vec<_> = below.iter().map(|dependency| dependency.node).collect();
-        guard.change(|body| Body { context: graph.context(), graph: body }.copy(self, &below).map(drop))
+        guard.change(|body| {
+            let body = Body { context: graph.context(), graph: body };
+            if self.conditions.is_empty() && body.has_children(self)? {
+                // Drivers take a graph in a graph in a body, and no node with a graph among others.
+                return body.add(&below, &NodeParameters::Child(self.graph.handle())).map(drop);
+            }
+            body.copy(self, &below).map(drop)
+        })
     }
 }
 
@@ -129,6 +136,21 @@ impl Body<'_> {
     ) -> Result<GraphNodeHandle> {
         let kernel = setting_kernel(self.context, handle, condition.address)?;
         self.add(after, &NodeParameters::Kernel(kernel))
+    }
+
+    /// Whether a node of the part contains a graph.
+    fn has_children(&self, part: &Part) -> Result<bool> {
+        let (driver, call) = (self.driver(), &self.context.call(OPERATION));
+        // SAFETY: the part owns its graph, and only this thread knows it.
+        let source = unsafe { Live::new(part.graph.handle()) };
+        for node in driver.graph_nodes(call, source).during(OPERATION, || self.context.place())? {
+            // SAFETY: the node was just read from the part's graph.
+            let kind = driver.graph_node_kind(call, unsafe { Live::new(node) });
+            if kind.during(OPERATION, || self.context.place())? == GraphNodeKind::CHILD {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Copies a part's nodes and edges into the body, after the given nodes, with conditional nodes in place of their

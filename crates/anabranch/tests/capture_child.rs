@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{Buffer, CaptureMode, Graph, GraphNodeKind, Status, Stream};
+use anabranch::{Buffer, CaptureMode, ConditionalKind, Graph, GraphNodeKind, Status, Stream};
 use common::{checked_host, host, is_behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -115,6 +115,32 @@ fn parts_have_children() {
     stream.fill(&mut wanted, 0u32).unwrap();
     executable.launch(&stream).unwrap();
     assert_eq!((read(&stream, &first), read(&stream, &second)), (0, 2));
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+#[test]
+fn a_body_without_conditions_has_children_that_are_captured_into_it() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let (wanted, mut first, mut second) = (number(&stream, 1), number(&stream, 0), number(&stream, 0));
+    let children = [filling(&stream, &mut first, 1), filling(&stream, &mut second, 2)];
+    let mut graph = context.create_graph().unwrap();
+    let value = graph.create_conditional(Some(1)).unwrap();
+    let condition = graph.add_conditional((), value, ConditionalKind::If, 1).unwrap();
+    let mut body = graph.body(condition, 0).unwrap();
+    stream.capture_into(&mut body, (), MODE, |scope| scope.capture_child(&children[0])).unwrap();
+    stream.capture_into(&mut body, (), MODE, |scope| scope.capture_child(&children[1])).unwrap();
+    drop((body, children));
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!((read(&stream, &first), read(&stream, &second)), (1, 2));
+    // Beside a condition, drivers refuse it.
+    let mut body = graph.body(condition, 0).unwrap();
+    let child = filling(&stream, &mut first, 3);
+    let captured = stream.capture_into(&mut body, (), MODE, |scope| {
+        scope.capture_if(&wanted, |_| Ok(()))?;
+        scope.capture_child(&child)
+    });
+    assert_eq!(captured.unwrap_err().status(), Status::NOT_SUPPORTED);
     assert_eq!(context.device().memory_report().unwrap().findings, []);
 }
 
