@@ -150,6 +150,17 @@ impl Error {
         )
     }
 
+    /// For a wait for an event, or a question about it, with arguments that are valid: another one recorded it in a capture.
+    #[doc(hidden)]
+    #[cold]
+    pub fn of_an_ended_capture(self) -> Self {
+        if self.inner.status != Status::INVALID_VALUE || self.inner.kind != ErrorKind::Driver {
+            return self;
+        }
+        self.with_message("the event was last recorded in a capture, which has ended")
+            .with_hint("record it again, outside of a capture; work that was captured runs when its graph is launched")
+    }
+
     /// Adds the source location where the program requested the operation.
     #[doc(hidden)]
     #[cold]

@@ -216,7 +216,7 @@ impl EventCore {
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
-        let complete = self.raw.query().map_err(Error::of_another_capture)?;
+        let complete = self.raw.query().map_err(Error::of_another_capture).map_err(Error::of_an_ended_capture)?;
         if complete && !self.is_noted.load(Ordering::Relaxed) && !host_work::is_inside() {
             self.note_completion()?;
         }
@@ -247,7 +247,7 @@ impl EventCore {
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let before = self.point();
-        self.raw.synchronize().map_err(Error::of_another_capture)?;
+        self.raw.synchronize().map_err(Error::of_another_capture).map_err(Error::of_an_ended_capture)?;
         // The driver waited for this record if there was no other until after the call: no two have the same value.
         if let Some(before) = before
             && self.point().is_some_and(|now| now.is_same(&before))
@@ -498,9 +498,10 @@ impl OpenStream {
             return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()).called_at(location));
         }
         let wait = || {
-            self.put(operation, location, |call, stream| {
+            let waited = self.put(operation, location, |call, stream| {
                 context.driver().stream_wait_event(call, stream, event.raw.live(), flags)
-            })
+            });
+            waited.map_err(|error| if flags.is_empty() { error.of_an_ended_capture() } else { error })
         };
         // Locked first: the event may be recorded by another thread meanwhile, and in a capture, which this stream then joins.
         let record = event.lock_record();

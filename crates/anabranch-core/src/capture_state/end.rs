@@ -83,7 +83,9 @@ impl CaptureState {
             if matches!(freed, Some(Ok(()))) {
                 self.inner.lock().left.retain(|memory| memory.start != address.0);
             }
-            drop_error::report(freed.unwrap_or(Ok(())));
+            // An invalid capture makes no graph, and its memory goes with what it has captured.
+            let is_discarded = |error: &Error| error.status() == Status::STREAM_CAPTURE_INVALIDATED;
+            drop_error::report(freed.filter(|freed| !freed.as_ref().is_err_and(is_discarded)).unwrap_or(Ok(())));
         }
         self.inner.lock().history.forget(address.0);
     }

@@ -222,6 +222,7 @@ impl StreamCore {
             .driver()
             .stream_wait_event(&call, handle, event.live(), EventWaitFlags::empty())
             .during(operation, || self.place())
+            .map_err(Error::of_an_ended_capture)
     }
 
     /// Another thread cannot record in this thread's default stream, so this is done after each use of tracked memory,
