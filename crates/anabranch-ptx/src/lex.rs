@@ -76,11 +76,6 @@ impl<'a> Lexer<'a> {
         next.is_none_or(|byte| begins_word(byte) || matches!(byte, b'/' | b';'))
     }
 
-    /// Reads the last bytes of the token that was read last again. It has no line break.
-    pub(crate) fn step_back(&mut self, bytes: usize) {
-        self.at -= bytes;
-    }
-
     fn newline(&mut self) {
         self.line = self.line.saturating_add(1);
         self.line_start = self.at;

@@ -128,8 +128,8 @@ impl Parser<'_> {
     fn operator(&mut self, operators: &[&'static str]) -> Parsed<Option<&'static str>> {
         let first = match self.token {
             Token::Mark(first) => first,
-            // `7%4`: the name of a register cannot be here.
-            Token::Word(word) if word.starts_with('%') => b'%',
+            // With a space behind it: `%4` is a register, to assemblers too.
+            Token::Word("%") => b'%',
             _ => return Ok(None),
         };
         let second = self.lexer.following();
@@ -142,9 +142,6 @@ impl Parser<'_> {
             both => double && *both == [first, second],
         });
         if found.is_some() {
-            if let Token::Word(word) = self.token {
-                self.lexer.step_back(word.len() - 1);
-            }
             self.advance()?;
             if double {
                 self.advance()?;
