@@ -194,8 +194,11 @@ impl Body<'_> {
         for (_, &(to, _)) in roots {
             copied.extend(below.iter().map(|&from| Edge { from, to, data: EdgeData::default() }));
         }
-        // SAFETY: the nodes of the edges are of the body.
-        unsafe { driver.graph_add_edges(call, self.graph, &copied) }.during(OPERATION, || self.context.place())?;
+        // CUDA gives all edges of one call the data of the first.
+        for copied in copied.chunk_by(|edge, next| edge.data == next.data) {
+            // SAFETY: the nodes of the edges are of the body.
+            unsafe { driver.graph_add_edges(call, self.graph, copied) }.during(OPERATION, || self.context.place())?;
+        }
         let followed = |node: GraphNodeHandle| edges.iter().any(|edge| edge.from == node);
         Ok(copies.iter().filter(|&(&node, _)| !followed(node)).map(|(_, &(_, end))| end).collect())
     }

@@ -249,9 +249,12 @@ impl GraphObject {
         let operation = "adding edges to a graph";
         let guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
-        // SAFETY: the nodes of the edges are of this graph.
-        self.driver_call(&guard, operation, |driver, call, graph| unsafe {
-            driver.graph_add_edges(call, graph, &edges)
+        // CUDA gives all edges of one call the data of the first.
+        edges.chunk_by(|edge, next| edge.data == next.data).try_for_each(|edges| {
+            // SAFETY: the nodes of the edges are of this graph.
+            self.driver_call(&guard, operation, |driver, call, graph| unsafe {
+                driver.graph_add_edges(call, graph, edges)
+            })
         })
     }
 
