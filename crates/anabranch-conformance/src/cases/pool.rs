@@ -6,7 +6,9 @@ use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::live::Owner;
 use anabranch::hal::{CopyKind, DeviceOrdinal};
-use anabranch::{Capabilities, DevicePointer, MemoryPool, MemoryPoolAttribute, MemoryPoolOptions, Status};
+use anabranch::{
+    Capabilities, ContextFlags, DevicePointer, MemoryPool, MemoryPoolAttribute, MemoryPoolOptions, Status,
+};
 
 const POOLS: &[Need] = &[Need::Capability(Capabilities::MEMORY_POOLS)];
 const LARGE: usize = 8 << 20;
@@ -17,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("pool.counts_at_the_call", "M3", counts_at_the_call).needs(POOLS),
     Case::new("pool.keeps_nothing_by_default", "M3", keeps_nothing_by_default).needs(POOLS),
     Case::new("pool.keeps_below_its_threshold", "M3", keeps_below_its_threshold).needs(POOLS),
+    Case::new("pool.keeps_memory_after_a_failed_allocation", "M3", keeps_memory_after_a_failed_allocation).needs(POOLS),
+    Case::new("pool.gives_back_to_the_context_of_the_free", "M3", gives_back_to_the_context_of_the_free).needs(POOLS),
     Case::new("pool.trim_with_a_pending_free", "M3", trim_with_a_pending_free).needs(POOLS),
     Case::new("pool.trim_leaves_what_is_in_use", "M3", trim_leaves_what_is_in_use).needs(POOLS),
     Case::new("pool.threshold_reads_back", "M3", threshold_reads_back).needs(POOLS),
@@ -90,6 +94,36 @@ fn keeps_below_its_threshold(environment: &Environment) -> Verdict {
     equal("reserved after synchronizing", pool.reserved_bytes()?, before)?;
     pool.trim(0)?;
     equal("reserved after trimming", pool.reserved_bytes()?, 0)
+}
+
+/// An allocation that no device can serve makes no pool give memory back; and the pool that it was to come from keeps what is
+/// free then until it is trimmed.
+fn keeps_memory_after_a_failed_allocation(environment: &Environment) -> Verdict {
+    let (stream, pool, context) = (environment.stream()?, new_pool(environment)?, environment.context());
+    drop(stream.allocate_zeroed_from::<u8>(&pool, LARGE)?);
+    let before = pool.reserved_bytes()?;
+    let driver = environment.device().driver();
+    let plain = driver.allocate(&context.live().into(), 1 << 50);
+    equal("a plain allocation", status_of(plain), Status::OUT_OF_MEMORY)?;
+    equal("reserved after it", pool.reserved_bytes()?, before)?;
+    let queued = driver.allocate_async(&context.live().into(), 1 << 50, Some(pool.live()), stream.live());
+    equal("an allocation from the pool", status_of(queued), Status::OUT_OF_MEMORY)?;
+    context.synchronize()?;
+    equal("reserved after synchronizing", pool.reserved_bytes()?, before)?;
+    pool.trim(0)?;
+    equal("reserved after trimming", pool.reserved_bytes()?, 0)
+}
+
+fn gives_back_to_the_context_of_the_free(environment: &Environment) -> Verdict {
+    let (context, pool) = (environment.device().create_context(ContextFlags::empty())?, new_pool(environment)?);
+    let stream = context.create_stream()?;
+    let buffer = stream.allocate_zeroed_from::<u8>(&pool, LARGE)?;
+    let before = pool.reserved_bytes()?;
+    drop(buffer);
+    environment.context().synchronize()?;
+    equal("reserved after synchronizing with another context", pool.reserved_bytes()?, before)?;
+    context.synchronize()?;
+    equal("reserved after synchronizing", pool.reserved_bytes()?, 0)
 }
 
 fn trim_with_a_pending_free(environment: &Environment) -> Verdict {

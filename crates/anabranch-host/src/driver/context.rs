@@ -71,7 +71,7 @@ impl HostDriver {
     /// Waits for all work of a context, and reports what failed in it.
     fn synchronize_context(&self, core: &ContextCore) -> Result<()> {
         let ends = core.wait_for_all();
-        self.shared.memory.device(core.device)?.give_idle_memory_back();
+        self.shared.memory.device(core.device)?.give_idle_memory_back(core);
         core.check()?;
         core.take_failure()?;
         ends.iter().try_for_each(|end| end.stream.take_failure(end.sequence))

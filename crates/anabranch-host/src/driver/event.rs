@@ -100,7 +100,7 @@ impl Events for HostDriver {
         let sleeps = event.flags.contains(EventFlags::BLOCKING_SYNC);
         let strategy = if sleeps { WaitStrategy::Sleep } else { position.stream.strategy() };
         self.shared.engine.wait(&position, strategy);
-        self.shared.memory.device(position.stream.core.device)?.give_idle_memory_back();
+        self.shared.memory.device(position.stream.core.device)?.give_idle_memory_back(&position.stream.core);
         position.stream.core.check()
     }
 

@@ -35,11 +35,14 @@ impl HostDriver {
         if bytes == 0 {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        let account = if kind == MemoryKind::Pinned { &self.shared.memory.pinned } else { &device.account };
-        let block = Block::allocate(account, bytes).or_else(|_| {
-            device.give_all_idle_memory_back();
-            Block::allocate(account, bytes)
-        })?;
+        let block = match kind {
+            // What pools of the device have does not count against it.
+            MemoryKind::Pinned => Block::allocate(&self.shared.memory.pinned, bytes)?,
+            _ => Block::allocate(&device.account, bytes).or_else(|_| {
+                device.give_all_idle_memory_back(bytes as u64);
+                Block::allocate(&device.account, bytes)
+            })?,
+        };
         let origin = Origin { kind, device: device.ordinal, bytes, stream: None };
         self.shared.memory.notify(|observer| observer.allocated(&block, origin));
         let owner = Some(context.core.id);

@@ -136,7 +136,7 @@ impl Streams for HostDriver {
             ends.iter().for_each(|(end, other)| engine.wait_for(other, *end, strategy));
         }
         engine.wait_for(&stream, end, strategy);
-        self.shared.memory.device(stream.core.device)?.give_idle_memory_back();
+        self.shared.memory.device(stream.core.device)?.give_idle_memory_back(&stream.core);
         stream.core.check()?;
         stream.take_failure(end)
     }

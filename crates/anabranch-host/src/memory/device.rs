@@ -5,6 +5,7 @@ use super::graph::GraphMemoryCounters;
 use super::leaving::Leaving;
 use super::observer::MemoryObserver;
 use super::pool::PoolState;
+use crate::engine::ContextCore;
 use crate::handles::Handles;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -45,19 +46,24 @@ impl DeviceMemory {
         })
     }
 
-    /// Lets pools give memory back that is above what they are to keep. Called whenever a thread has synchronized.
+    /// Lets pools give memory back that is above what they are to keep. Called whenever a thread has synchronized with work of a
+    /// context.
     #[inline]
-    pub(crate) fn give_idle_memory_back(&self) {
+    pub(crate) fn give_idle_memory_back(&self, core: &ContextCore) {
         if self.idle_blocks.load(Ordering::Relaxed) > 0 {
             for pool in self.pools.all() {
-                pool.release_above_threshold();
+                pool.release_above_threshold(core);
             }
         }
     }
 
-    /// Lets pools give back all memory that nobody uses, when there is not enough.
+    /// Lets pools give back all memory that nobody uses, when there is not enough for so many bytes. They keep it if there never
+    /// is.
     #[cold]
-    pub(crate) fn give_all_idle_memory_back(&self) {
+    pub(crate) fn give_all_idle_memory_back(&self, bytes: u64) {
+        if bytes > self.account.total() {
+            return;
+        }
         for pool in self.pools.all() {
             pool.trim(0);
         }

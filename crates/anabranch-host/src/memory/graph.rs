@@ -231,7 +231,7 @@ impl GraphBlock {
         }
         let bytes = self.capacity as u64;
         if !device.account.take(bytes) {
-            device.give_all_idle_memory_back();
+            device.give_all_idle_memory_back(bytes);
             if !device.account.take(bytes) {
                 return Err(Failure::new(Status::OUT_OF_MEMORY));
             }

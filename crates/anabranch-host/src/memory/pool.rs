@@ -8,7 +8,7 @@ use super::block::{Account, Block};
 use super::device::DeviceMemory;
 use super::leaving::Leaving;
 use super::work;
-use crate::engine::{Position, StreamState};
+use crate::engine::{ContextCore, Position, StreamState};
 use crate::handles::handle;
 use crate::ranks;
 use anabranch_hal::{Failure, MemoryPoolAttribute, MemoryPoolHandle, Result, Status};
@@ -32,6 +32,8 @@ const SMALL_WASTE: usize = 64 << 10;
 struct IdleBlock {
     block: Block,
     freed_at: Option<Position>,
+    /// Whether no synchronization gives it back.
+    kept: bool,
 }
 
 impl IdleBlock {
@@ -41,6 +43,15 @@ impl IdleBlock {
 
     fn is_free_for(&self, stream: &Arc<StreamState>) -> bool {
         self.freed_at.as_ref().is_none_or(|freed_at| Arc::ptr_eq(&freed_at.stream, stream) || freed_at.is_complete())
+    }
+
+    /// Whether a synchronization with work of a context gives it back: not if it was freed in another context of the device.
+    fn is_left_by(&self, core: &ContextCore) -> bool {
+        let elsewhere = |freed_at: &Position| {
+            let freed_in = &freed_at.stream.core;
+            freed_in.id != core.id && freed_in.device == core.device
+        };
+        !self.kept && self.is_free() && !self.freed_at.as_ref().is_some_and(elsewhere)
     }
 }
 
@@ -109,8 +120,8 @@ impl PoolState {
         let block = match self.reuse(capacity, stream) {
             Some(block) => block,
             None => self.reserve(capacity).or_else(|_| {
-                device.give_all_idle_memory_back();
-                self.reserve(capacity)
+                device.give_all_idle_memory_back(capacity as u64);
+                self.reserve(capacity).inspect_err(|_| self.keep_idle_memory())
             })?,
         };
         self.contents.lock().use_bytes(bytes);
@@ -139,6 +150,11 @@ impl PoolState {
         Ok(block)
     }
 
+    /// Keeps what is idle until the pool is trimmed, as hardware does after an allocation that has failed.
+    fn keep_idle_memory(&self) {
+        self.contents.lock().idle.values_mut().for_each(|idle| idle.kept = true);
+    }
+
     /// Takes a block back that is free from `freed_at` on, or at once. A pool that is destroyed keeps nothing.
     pub(crate) fn take_back(&self, block: Block, freed_at: Option<Position>) {
         let mut contents = self.contents.lock();
@@ -146,11 +162,11 @@ impl PoolState {
         if contents.destroyed {
             contents.reserved = contents.reserved.saturating_sub(block.capacity() as u64);
             drop(contents);
-            release(&self.leaving, IdleBlock { block, freed_at });
+            release(&self.leaving, IdleBlock { block, freed_at, kept: false });
             return;
         }
         self.idle_blocks.fetch_add(1, Ordering::Relaxed);
-        contents.idle.insert((block.capacity(), block.address()), IdleBlock { block, freed_at });
+        contents.idle.insert((block.capacity(), block.address()), IdleBlock { block, freed_at, kept: false });
     }
 
     /// The memory that an address is in, if it is freed behind work that has not run yet.
@@ -162,18 +178,22 @@ impl PoolState {
         })
     }
 
-    /// Gives memory back that is above the threshold. Called when a thread has synchronized.
-    pub(crate) fn release_above_threshold(&self) {
+    /// Gives memory back that is above the threshold. Called when a thread has synchronized with work of a context.
+    pub(crate) fn release_above_threshold(&self, core: &ContextCore) {
         let threshold = self.contents.lock().threshold;
-        self.trim(usize::try_from(threshold).unwrap_or(usize::MAX));
+        self.give_back(usize::try_from(threshold).unwrap_or(usize::MAX), |idle| idle.is_left_by(core));
     }
 
     /// Gives memory back that nobody uses, as long as at least `keep_bytes` remain reserved.
     pub(crate) fn trim(&self, keep_bytes: usize) {
+        self.give_back(keep_bytes, IdleBlock::is_free);
+    }
+
+    fn give_back(&self, keep_bytes: usize, is_chosen: impl Fn(&IdleBlock) -> bool) {
         let mut released = Vec::new();
         let mut contents = self.contents.lock();
         // The largest first, so that as few as possible go.
-        let free = contents.idle.iter().rev().filter_map(|(key, idle)| idle.is_free().then_some(*key));
+        let free = contents.idle.iter().rev().filter_map(|(key, idle)| is_chosen(idle).then_some(*key));
         for key in free.collect::<Vec<_>>() {
             let left = contents.reserved.saturating_sub(key.0 as u64);
             if in_units(left) >= keep_bytes as u64
@@ -250,7 +270,7 @@ fn release(leaving: &Leaving, idle: IdleBlock) {
     if idle.is_free() {
         return;
     }
-    let IdleBlock { block, freed_at } = idle;
+    let IdleBlock { block, freed_at, .. } = idle;
     if let Some(freed_at) = freed_at {
         freed_at.stream.enqueue(work::release(leaving, block));
     }
