@@ -18,4 +18,4 @@ pub(crate) use memory::LaunchMemory;
 pub(crate) use node::{Action, ConditionalAction, Node, NodeState};
 pub(crate) use recapture::Recapture;
 pub(crate) use replace::{attributes_stay, replaceable, replaceable_alone};
-pub(crate) use state::{Contents, GraphState, Instance, Place};
+pub(crate) use state::{Contents, GraphState, Instance, Marks, Place};

@@ -37,6 +37,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.instantiated_before_it_had_a_condition", "G6", instantiated_before_it_had_a_condition),
     Case::new("graph.instantiated_twice_with_a_bad_body", "G6", instantiated_twice_with_a_bad_body),
     Case::new("graph.instantiated_twice_with_a_cycle", "G6", instantiated_twice_with_a_cycle).needs(POOLS),
+    Case::new("graph.memory_is_left_by_an_instantiation_with_a_cycle", "G6", left_by_an_instantiation_with_a_cycle)
+        .needs(POOLS),
     Case::new("graph.update_from_a_graph_with_an_executable", "G6", update_from_a_graph_with_an_executable)
         .needs(POOLS),
     Case::new("graph.update_after_the_executable_is_gone", "G6", update_after_the_executable_is_gone).needs(POOLS),
@@ -277,6 +279,23 @@ fn instantiated_twice_with_a_cycle(environment: &Environment) -> Verdict {
     let _first = graph.must_instantiate()?;
     equal("turning it into a cycle", graph.connect(&[(1, 0, EdgeData::default())])?, Status::SUCCESS)?;
     equal("a second one", graph.try_instantiate(), Status::NOT_SUPPORTED)
+}
+
+/// The cycle is found after it was noted that an executable graph leaves the memory allocated, so that no node can free it.
+fn left_by_an_instantiation_with_a_cycle(environment: &Environment) -> Verdict {
+    for instantiated in [false, true] {
+        let graph = RawGraph::row(environment, 2)?;
+        let address = graph.must_add(&[], allocation(environment, 512))?.address;
+        let free = NodeParameters::Free(address.unwrap_or(DevicePointer::NULL));
+        equal("turning it into a cycle", graph.connect(&[(1, 0, EdgeData::default())])?, Status::SUCCESS)?;
+        if instantiated {
+            equal("instantiating", graph.try_instantiate(), Status::INVALID_VALUE)?;
+            graph.refuses("a free", &[(2, EdgeData::default())], &free, Status::INVALID_VALUE)?;
+        } else {
+            graph.must_add(&[2], free)?;
+        }
+    }
+    Ok(())
 }
 
 fn update_from_a_graph_with_an_executable(environment: &Environment) -> Verdict {

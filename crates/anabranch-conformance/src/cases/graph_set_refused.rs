@@ -7,11 +7,12 @@ use crate::environment::Environment;
 use crate::live::Owner;
 use anabranch::hal::{Copy3d, RepeatableWork, Value};
 use anabranch::{
-    Buffer, Capabilities, ContextFlags, Event, FillNode, FillPattern, GraphUpdateResult, KernelNode, NodeParameters,
-    PinnedBuffer, Status, ValueOperation, WriteValueFlags,
+    AllocationNode, Buffer, Capabilities, ContextFlags, DevicePointer, Event, FillNode, FillPattern, GraphUpdateResult,
+    KernelNode, NodeParameters, PinnedBuffer, Status, ValueOperation, WriteValueFlags,
 };
 
 const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
+const POOLS: &[Need] = &[Need::Capability(Capabilities::MEMORY_POOLS)];
 const COOPERATIVE: &[Need] = &[Need::Capability(Capabilities::COOPERATIVE_LAUNCH)];
 
 pub(super) const CASES: &[Case] = &[
@@ -22,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.executable_nodes_of_all_kinds_of_another_graph", "G3", nodes_of_another_graph),
     Case::new("graph.executable_record_of_another_context", "G3", record_of_another_context),
     Case::new("graph.executable_wait_of_another_context", "G3", wait_of_another_context),
+    Case::new("graph.executable_child_for_a_node_added_later", "G3", child_for_a_node_added_later).needs(POOLS),
     Case::new("graph.update_by_a_record_of_another_context", "G3", update_by_a_record_of_another_context),
     Case::new("graph.update_by_a_cooperative_kernel", "G3", update_by_a_cooperative_kernel).needs(COOPERATIVE),
     Case::new("graph.update_by_a_kernel_with_a_cluster", "G3", update_by_a_kernel_with_a_cluster).needs(CLUSTERS),
@@ -261,4 +263,25 @@ fn update_by_a_kernel_with_a_cluster(environment: &Environment) -> Verdict {
     equal("a cluster", updated(environment, plain.clone(), two.clone())?, DONE)?;
     equal("no cluster", updated(environment, two.clone(), plain)?, DONE)?;
     equal("another cluster", updated(environment, two, four)?, DONE)
+}
+
+/// A child that allocates is refused before the node is looked for, and one with a conditional value after that.
+fn child_for_a_node_added_later(environment: &Environment) -> Verdict {
+    let device = environment.device().ordinal();
+    let bytes = 512;
+    for allocates in [false, true] {
+        let (graph, child) = (RawGraph::new(environment)?, RawGraph::new(environment)?);
+        let executable = graph.must_instantiate()?;
+        graph.must_add(&[], NodeParameters::Child(child.handle()))?;
+        let refused = if allocates {
+            let allocation = AllocationNode { device, bytes, access: Vec::new(), address: DevicePointer::NULL };
+            child.must_add(&[], NodeParameters::Allocate(allocation))?;
+            (Status::GRAPH_EXEC_UPDATE_FAILURE, None, None)
+        } else {
+            child.value()?;
+            (Status::INVALID_VALUE, None, None)
+        };
+        equal("a child", executable.set(&graph, 0, &NodeParameters::Child(child.handle()))?, refused)?;
+    }
+    Ok(())
 }

@@ -24,10 +24,14 @@ impl GraphState {
         check_bodies(&self.lock(), &self.memory.table, None)
     }
 
-    /// Refuses cycles.
+    /// Refuses cycles. Hardware has noted by then that an executable graph allocates the memory.
     pub(super) fn refuse_cycles(&self) -> Result<()> {
-        match find_cycle(&self.lock()) {
-            Some(node) => Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::INVALID_STRUCTURE, Some(node))),
+        let contents = self.lock();
+        match find_cycle(&contents) {
+            Some(node) => {
+                contents.note_instance();
+                Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::INVALID_STRUCTURE, Some(node)))
+            }
             None => Ok(()),
         }
     }

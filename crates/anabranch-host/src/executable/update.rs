@@ -3,7 +3,9 @@
 use super::ExecutableState;
 use super::pairing::{Difference, Pairing, merge};
 use super::plan::{Flat, Step};
-use crate::graph::{Action, GraphState, NodeState, Place, attributes_stay, locate, replaceable, replaceable_alone};
+use crate::graph::{
+    Action, GraphState, Marks, NodeState, Place, attributes_stay, locate, replaceable, replaceable_alone,
+};
 use anabranch_hal::{
     Detail, Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, Live, NodeParameters, Result,
     Status,
@@ -12,6 +14,11 @@ use std::sync::Arc;
 
 fn refused((result, node): Difference) -> Failure {
     Failure::with_detail(Status::GRAPH_EXEC_UPDATE_FAILURE, Detail::Update { result, node })
+}
+
+fn no_child() -> Failure {
+    let what = "the graph can be no child, because it allocates memory or has conditional nodes";
+    Failure::argument(Status::GRAPH_EXEC_UPDATE_FAILURE, what)
 }
 
 /// The child graph made from the node of that id, wherever it is in a graph.
@@ -90,15 +97,19 @@ impl ExecutableState {
             }
             _ => {}
         }
+        let child_marks = match &parameters {
+            // SAFETY: the caller promises that the graph in the parameters exists.
+            NodeParameters::Child(child) => GraphState::of(unsafe { Live::new(*child) })?.lock().marks,
+            _ => Marks::default(),
+        };
+        if child_marks.memory {
+            return Err(no_child());
+        }
         let (index, id) = self.index(node)?;
         let before = Arc::clone(&self.launches.lock().plan);
         let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
-        if let NodeParameters::Child(child) = &parameters {
-            // SAFETY: the caller promises that the graph in the parameters exists.
-            if GraphState::of(unsafe { Live::new(*child) })?.lock().marks.own_something() {
-                let what = "the graph can be no child, because it allocates memory or has conditional nodes";
-                return Err(Failure::argument(Status::GRAPH_EXEC_UPDATE_FAILURE, what));
-            }
+        if child_marks.value {
+            return Err(no_child());
         }
         if old.action.kind() != parameters.kind() {
             return Err(Failure::argument(Status::INVALID_VALUE, "the parameters are those of another kind of node"));
