@@ -82,6 +82,17 @@ impl CaptureRegistry {
         captures.wait(stream, record)
     }
 
+    /// Makes a stream, in which a graph is launched that waits for a captured event, join the capture as if it waited itself.
+    /// Nothing becomes of a capture that is invalidated or over.
+    #[cold]
+    pub(crate) fn join_by_launch(&self, stream: &Arc<StreamState>, record: &CapturedRecord) -> Result<()> {
+        let mut captures = self.lock();
+        if captures.capture_of(record).is_err() {
+            return Ok(());
+        }
+        captures.wait(stream, record)
+    }
+
     /// Checks that a captured event can be waited for, without making the stream wait.
     #[cold]
     pub(crate) fn check_wait(&self, target: &mut Target<'_>, record: &CapturedRecord) -> Result<()> {

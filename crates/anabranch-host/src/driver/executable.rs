@@ -109,8 +109,14 @@ impl ExecutableGraphs for HostDriver {
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
         self.shared.captures.refuse(&stream)?;
-        let executable = ExecutableState::of(executable)?;
-        executable.share().ok_or(Failure::new(Status::INVALID_VALUE))?.launch(&stream)
+        let executable = ExecutableState::of(executable)?.share().ok_or(Failure::new(Status::INVALID_VALUE))?;
+        for (node, record) in executable.captured_waits(&stream.core) {
+            if let Err(refused) = self.shared.captures.join_by_launch(&stream, &record) {
+                executable.launch_before(node, &stream)?;
+                return Err(refused);
+            }
+        }
+        executable.launch(&stream)
     }
 
     unsafe fn executable_update(
