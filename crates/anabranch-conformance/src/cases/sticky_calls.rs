@@ -188,7 +188,11 @@ fn building_graphs(environment: &Environment) -> Verdict {
     equal("listing edges", status_of(driver.graph_edges(&context.into(), graph.live())), OK)?;
     // SAFETY: an empty node refers to nothing.
     let added = unsafe { driver.graph_add_node(&context.into(), graph.live(), &[], &NodeParameters::Empty) };
-    equal("adding an empty node", status_of(added), OK)?;
+    equal("adding an empty node", status_of(added.as_ref().map(|_| ()).map_err(Clone::clone)), OK)?;
+    // SAFETY: the node was just added, and the rest is as above.
+    let set = added
+        .and_then(|node| unsafe { driver.graph_node_set_parameters(&context.into(), Live::new(node.node), &launch) });
+    equal("setting an empty node to a kernel", status_of(set), Status::INVALID_VALUE)?;
     let cloned = driver.graph_clone(&context.into(), graph.live());
     // SAFETY: the clone was just made, and no one else has it.
     equal("cloning", status_of(cloned.and_then(|clone| unsafe { driver.graph_destroy(&context.into(), clone) })), OK)?;

@@ -83,8 +83,10 @@ impl Graphs for HostDriver {
     ) -> Result<()> {
         present(call)?;
         let (graph, number) = locate(node)?;
-        if let NodeParameters::Kernel(_) = parameters {
-            // As above.
+        if let NodeParameters::Kernel(_) = parameters
+            && graph.lock().node(number)?.kind() == GraphNodeKind::KERNEL
+        {
+            // As above. Those of another kind are refused for that.
             usable(call)?;
         }
         // SAFETY: the caller promises that the objects of the handles in the parameters exist, and that the node is sound.
