@@ -4,7 +4,8 @@ use crate::engine::ContextCore;
 use crate::graph::{Adder, GraphState, Node, Recapture};
 use crate::memory::HostMemory;
 use anabranch_hal::{
-    AddedNode, Dependency, Failure, GraphHandle, GraphNodeHandle, Live, NodeParameters, RecaptureRecord, Result, Status,
+    AddedNode, Dependency, EdgeData, Failure, GraphHandle, GraphNodeHandle, Live, NodeParameters, RecaptureRecord,
+    Result, Status,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,6 +88,14 @@ impl CaptureGraph {
                 .collect()
         };
         contents.nodes.values().map(|node| (node.state.handle(), before(node))).collect()
+    }
+
+    /// Counts the sinks among some nodes anew.
+    pub(super) fn renew_sinks(&self, nodes: &[Dependency]) {
+        // SAFETY: the nodes are of the graph, or somebody promised that they exist until the capture ends.
+        let numbers = nodes.iter().filter_map(|node| self.graph.number_of(unsafe { Live::new(node.node) }).ok());
+        let numbers: Vec<_> = numbers.map(|number| (number, EdgeData::default())).collect();
+        self.graph.lock().renew_sinks(&numbers);
     }
 
     /// The graph, and whether it was there before.

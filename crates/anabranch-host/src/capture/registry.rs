@@ -225,6 +225,9 @@ impl CaptureRegistry {
         self.running.fetch_sub(1, Ordering::Release);
         drop(captures);
         let session = session.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
+        if status == Status::SUCCESS {
+            session.renew_sinks();
+        }
         let (graph, existing) = session.graph.finish();
         let outcome = stream.core.check().and_then(|()| status.result().map_err(Failure::from));
         Ok(Ended { graph, existing, outcome })

@@ -161,6 +161,14 @@ impl Session {
         self.add_dependencies(stream, dependencies);
     }
 
+    /// Notes the end of a capture that has succeeded. Hardware makes the nodes that the origin's next one would depend on sinks
+    /// anew, in this order.
+    pub(super) fn renew_sinks(&self) {
+        if let Some(origin) = self.branches.get(&self.origin) {
+            self.graph.renew_sinks(&origin.dependencies);
+        }
+    }
+
     /// Whether all forks are joined: other nodes depend on the last node of each, or the origin's next one would.
     pub(super) fn is_joined(&self) -> bool {
         let forks = || self.branches.iter().filter(|(id, _)| **id != self.origin).filter_map(|(_, branch)| branch.last);

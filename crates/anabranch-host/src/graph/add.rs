@@ -1,10 +1,11 @@
 //! Nodes, added and removed.
 
 use super::node::{Action, NodeState};
-use super::parameters::child_of;
+use super::parameters::{child_of, lacks_arguments};
 use super::state::{GraphState, Place};
 use anabranch_hal::{
-    AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Result, Status,
+    AddedNode, Dependency, Failure, FillNode, FillPattern, GraphNodeHandle, GraphNodeKind, Live, NodeParameters,
+    Result, Status,
 };
 use std::sync::Arc;
 
@@ -59,7 +60,10 @@ impl GraphState {
                 return Err(failure);
             }
         };
-        self.lock().check_all_data(&before, to_kernel)?;
+        // Of a capture, it was looked at when the stream was made to depend on the nodes, as if a kernel were to come.
+        if adder == Adder::Call {
+            self.lock().check_all_data(&before, to_kernel)?;
+        }
         if let Action::Conditional(conditional) = &action {
             self.root()?.lock().use_conditional(conditional.handle)?;
         }
@@ -87,14 +91,22 @@ impl GraphState {
         Ok(added)
     }
 
-    /// Looks at what hardware looks at before what a new node depends on: kernels, child graphs, and nodes of memory.
+    /// Looks at what hardware looks at before what a new node depends on: kernels but for missing
+    /// arguments, fills of 64 bits, child graphs, and nodes of memory.
     ///
     /// # Safety
     /// As for [`add_node`](Self::add_node).
     unsafe fn check_first(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<Checked> {
         let marks_memory = match &parameters {
-            // SAFETY: the caller promises that the function exists, and that the node is sound.
-            NodeParameters::Kernel(_) => return unsafe { self.make_plain(parameters) }.map(Checked::Action),
+            // SAFETY: the caller promises that the function exists.
+            NodeParameters::Kernel(kernel) if !unsafe { lacks_arguments(kernel) } => {
+                // SAFETY: the caller promises that the function exists, and that the node is sound.
+                return unsafe { self.make_plain(parameters) }.map(Checked::Action);
+            }
+            // The driver is never asked, because its nodes have no such patterns.
+            NodeParameters::Fill(FillNode { pattern: FillPattern::U64(_), .. }) => {
+                return Err(Failure::argument(Status::INVALID_VALUE, "a node fills with patterns of 1, 2 or 4 bytes"));
+            }
             NodeParameters::Child(child) => {
                 // SAFETY: the caller promises that the graph exists.
                 child_of(unsafe { Live::new(*child) })?;

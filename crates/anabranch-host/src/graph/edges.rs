@@ -56,7 +56,7 @@ impl Contents {
     }
 
     /// Counts the sinks among the nodes that a refused node would depend on anew: hardware links it before it refuses it.
-    pub(super) fn renew_sinks(&mut self, before: &[(u64, EdgeData)]) {
+    pub(crate) fn renew_sinks(&mut self, before: &[(u64, EdgeData)]) {
         for (from, _) in before {
             let count = self.note_sink();
             if let Some(node) = self.nodes.get_mut(from)
@@ -165,7 +165,8 @@ impl GraphState {
         ends.collect()
     }
 
-    /// Adds edges, up to the first that is there already. Nothing is added if the data of an edge is wrong.
+    /// Adds edges, up to the first that is there already. Nothing is added if the data of an edge is wrong. Hardware gives all
+    /// edges of one call the data of the first.
     ///
     /// # Safety
     /// The nodes of the edges exist.
@@ -177,12 +178,13 @@ impl GraphState {
             let to_kernel = matches!(*contents.node(*to)?.action, Action::Kernel(_));
             contents.check_data(*from, to_kernel, edge.data)?;
         }
-        for (edge, (from, to)) in edges.iter().zip(ends) {
+        let data = edges.first().map(|edge| edge.data).unwrap_or_default();
+        for (from, to) in ends {
             if contents.node(to)?.before.iter().any(|(other, _)| *other == from) {
                 return Err(Failure::argument(Status::INVALID_VALUE, "an edge is there already"));
             }
-            contents.link(&[(from, edge.data)], to);
-            contents.node_mut(to)?.before.push((from, edge.data));
+            contents.link(&[(from, data)], to);
+            contents.node_mut(to)?.before.push((from, data));
         }
         Ok(())
     }

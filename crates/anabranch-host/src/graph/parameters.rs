@@ -220,6 +220,16 @@ unsafe fn make_kernel(parameters: KernelNode) -> Result<KernelAction> {
     Ok(KernelAction { core: Arc::clone(&function.core), work: Arc::new(work), parameters })
 }
 
+/// Whether a kernel that has parameters is given no arguments at all.
+///
+/// # Safety
+/// The kernel is loaded.
+pub(super) unsafe fn lacks_arguments(parameters: &KernelNode) -> bool {
+    // SAFETY: the caller promises that the kernel is loaded.
+    let function = FunctionState::of(unsafe { Live::new(parameters.function) });
+    parameters.arguments.is_empty() && function.is_ok_and(|function| function.check_count(0).is_err())
+}
+
 fn share_event(event: Live<'_, EventHandle>) -> Result<Arc<EventState>> {
     if event.handle().is_null() {
         return Err(invalid("there is no event"));

@@ -112,12 +112,19 @@ impl FunctionState {
         Ok(work)
     }
 
+    /// Checks how many arguments there are.
+    pub(crate) fn check_count(&self, arguments: usize) -> Result<()> {
+        if arguments == self.body.parameter_sizes().len() {
+            Ok(())
+        } else {
+            Err(invalid("the number of arguments is not that of the kernel's parameters"))
+        }
+    }
+
     /// Checks that a launch is complete, as hardware does before anything else.
     pub(crate) fn check_arguments(&self, launch: &Launch<'_>) -> Result<()> {
         let sizes = self.body.parameter_sizes();
-        if launch.arguments.len() != sizes.len() {
-            return Err(invalid("the number of arguments is not that of the kernel's parameters"));
-        }
+        self.check_count(launch.arguments.len())?;
         if launch.arguments.iter().zip(sizes).any(|(address, &size)| address.is_null() && size > 0) {
             return Err(invalid("the address of an argument is null"));
         }
