@@ -16,6 +16,7 @@ mod capture_info;
 mod capture_into;
 mod capture_invalidated;
 mod capture_isolation;
+mod capture_launches;
 mod capture_legacy;
 mod capture_limits;
 mod capture_memory;
@@ -210,6 +211,7 @@ pub fn all() -> Vec<Case> {
         capture_into::CASES,
         capture_again::CASES,
         capture_edges::CASES,
+        capture_launches::CASES,
         capture_limits::CASES,
         capture_memory::CASES,
         capture_host_functions::CASES,

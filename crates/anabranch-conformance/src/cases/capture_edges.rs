@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.into_a_graph_below_one_node_twice", "C12", into_a_graph_below_one_node_twice),
     Case::new("capture.into_a_graph_by_edges_that_cannot_be", "C12", into_a_graph_by_edges_that_cannot_be),
     Case::new("capture.dependencies_by_programmatic_edges", "C11", by_programmatic_edges),
+    Case::new("capture.dependencies_by_programmatic_edges_to_no_kernel", "C11", by_programmatic_edges_to_no_kernel),
     Case::new("capture.dependencies_by_edges_that_cannot_be", "C11", by_edges_that_cannot_be),
     Case::new("capture.dependencies_twice_with_other_data", "C11", twice_with_other_data),
 ];
@@ -93,6 +94,20 @@ fn by_programmatic_edges(environment: &Environment) -> Verdict {
         equal("what was set", stream.dependencies()?, vec![dependency])?;
         equal("launching", work.launch(stream.live(), |_| ()), OK)?;
         stream.ends("a programmatic edge", CaptureStatus::Active, OK)?;
+    }
+    Ok(())
+}
+
+/// The data is looked at when it is set, as if a kernel were to come. What comes is not looked at.
+fn by_programmatic_edges_to_no_kernel(environment: &Environment) -> Verdict {
+    let work = Work::new(environment)?;
+    let word = environment.context().allocate_zeroed::<u32>(&environment.stream()?, 1)?;
+    for port in [1, 2] {
+        let (stream, node) = after_a_kernel(environment, &work)?;
+        let dependency = Dependency { node, data: programmatic(port) };
+        equal("setting", stream.update(&[dependency], DependencyUpdate::Set), OK)?;
+        equal("filling", stream.fill(&word), OK)?;
+        stream.ends("a programmatic edge to a fill", CaptureStatus::Active, OK)?;
     }
     Ok(())
 }

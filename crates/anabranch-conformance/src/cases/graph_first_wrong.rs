@@ -1,13 +1,13 @@
 //! Of several things that are wrong, the one that is told, and what the call does nevertheless.
 
 use super::graph_raw::RawGraph;
-use super::graph_tools::{raw_digit, word};
-use crate::case::{Case, Need, Verdict, equal};
+use super::graph_tools::{digit, raw_digit, word};
+use crate::case::{Case, Failed, Need, Verdict, equal};
 use crate::environment::Environment;
 use crate::kernels;
 use anabranch::{
     AllocationNode, Capabilities, ConditionalKind, ConditionalNode, ContextFlags, DevicePointer, EdgeData, EdgeKind,
-    FunctionHandle, GraphInstantiateResult, InstantiateFlags, KernelNode, NodeParameters, NodeWork, Status,
+    FunctionHandle, GraphEdge, GraphInstantiateResult, InstantiateFlags, KernelNode, NodeParameters, NodeWork, Status,
 };
 
 const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
@@ -21,6 +21,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.kernel_before_dependencies", "G1", kernel_before_dependencies),
     Case::new("graph.child_before_dependencies", "G1", child_before_dependencies).needs(POOLS),
     Case::new("graph.cycle_names_what_is_reached_again", "G1", cycle_names_what_is_reached_again),
+    Case::new("graph.cycle_without_work_names_what_was_made_last", "G1", cycle_without_work),
+    Case::new("graph.edges_of_one_call_have_the_data_of_the_first", "G1", edges_of_one_call),
     Case::new("graph.set_node_looks_at_attributes_before_the_kind", "G3", set_node_looks_at_attributes).needs(CLUSTERS),
     Case::new("graph.set_node_refuses_what_is_fixed_before_the_kind", "G3", set_node_refuses_what_is_fixed),
     Case::new("graph.unused_value_before_a_bad_body", "G2", unused_value_before_a_bad_body),
@@ -121,6 +123,45 @@ fn cycle_names_what_is_reached_again(environment: &Environment) -> Verdict {
     let refusal = graph.instantiate(InstantiateFlags::empty(), None).map(|_| ());
     let expected = (Status::INVALID_VALUE, Some(GraphInstantiateResult::INVALID_STRUCTURE), Some(graph.node(3)?));
     equal("instantiating", refusal, Err(expected))
+}
+
+fn cycle_without_work(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let named =
+        |graph: &RawGraph<'_>| graph.instantiate(InstantiateFlags::empty(), None).map(|_| ()).map_err(|it| it.2);
+    let graph = RawGraph::row(environment, 2)?;
+    equal("adding an edge", graph.connect(&[(1, 0, PLAIN)])?, Status::SUCCESS)?;
+    equal("a cycle of two empty nodes", named(&graph), Err(Some(graph.node(1)?)))?;
+    let graph = RawGraph::row(environment, 1)?;
+    (0..3).try_for_each(|_| graph.must_add(&[], NodeParameters::Empty).map(|_| ()))?;
+    // The way is 0, 2, 1, and 0 again.
+    equal("adding edges", graph.connect(&[(0, 2, PLAIN), (2, 1, PLAIN), (1, 0, PLAIN)])?, Status::SUCCESS)?;
+    equal("a cycle of three empty nodes", named(&graph), Err(Some(graph.node(2)?)))?;
+    let graph = RawGraph::row(environment, 1)?;
+    graph.must_add(&[0], NodeParameters::Kernel(raw_digit(environment, word.device_pointer(), 1)?))?;
+    equal("adding an edge", graph.connect(&[(1, 0, PLAIN)])?, Status::SUCCESS)?;
+    equal("a cycle with a kernel", named(&graph), Err(Some(graph.node(0)?)))
+}
+
+/// The driver's call does so. The library makes one for each kind of data.
+fn edges_of_one_call(environment: &Environment) -> Verdict {
+    let (_stream, mut word) = word(environment)?;
+    let kernel = || Ok::<_, Failed>(NodeParameters::Kernel(raw_digit(environment, word.device_pointer(), 1)?));
+    let begun = EdgeData { from_port: 2, to_port: 0, kind: EdgeKind::FULL };
+    for (first, second) in [(PLAIN, begun), (begun, PLAIN)] {
+        let graph = RawGraph::new(environment)?;
+        graph.must_add(&[], kernel()?)?;
+        graph.must_add(&[], kernel()?)?;
+        graph.must_add(&[], NodeParameters::Empty)?;
+        equal("adding edges", graph.connect(&[(0, 2, first), (1, 2, second)])?, Status::SUCCESS)?;
+        equal("their data", graph.edge_data()?, vec![first; 2])?;
+    }
+    let mut graph = environment.context().create_graph()?;
+    let (from, other) = (graph.add((), digit(environment, &mut word, 1)?)?, graph.add((), NodeWork::empty())?);
+    let to = graph.add((), NodeWork::empty())?;
+    let edges = [GraphEdge { from: other, to, data: PLAIN }, GraphEdge { from, to, data: begun }];
+    graph.add_edges(&edges)?;
+    equal("what the last one depends on", graph.dependencies_of(to)?, vec![(other, PLAIN), (from, begun)])
 }
 
 /// A graph with a conditional node, in whose body are value operations, which cannot be there.

@@ -6,7 +6,7 @@ use crate::live::Owner;
 use anabranch::hal::{AddedNode, Call, Dependency, Detail, Driver, Edge, ExecutableGraphHandle, Failure, Live};
 use anabranch::{
     ConditionalHandle, EdgeData, GraphHandle, GraphInstantiateResult, GraphNodeHandle, GraphUpdateResult,
-    InstantiateFlags, NodeParameters, Status, Stream,
+    InstantiateFlags, NodeParameters, Status, Stream, StreamHandle,
 };
 use std::cell::RefCell;
 
@@ -148,6 +148,13 @@ impl<'a> RawGraph<'a> {
         Ok((nodes.len(), driver.graph_edges(&call, self.live()).map_err(failed)?.len()))
     }
 
+    /// The data of the edges, in the order in which the driver lists them.
+    pub(super) fn edge_data(&self) -> Result<Vec<EdgeData>, Failed> {
+        let edges = driver(self.environment).graph_edges(&call(self.environment), self.live());
+        let edges = edges.map_err(|failure| Failed(format!("listing edges: {failure}")))?;
+        Ok(edges.iter().map(|edge| edge.data).collect())
+    }
+
     pub(super) fn remove(&self, place: usize) -> Result<Status, Failed> {
         let node = self.node(place)?;
         // SAFETY: the node was added, and nobody names it any more if it is removed.
@@ -264,10 +271,14 @@ impl RawExecutable<'_> {
 
     /// The status of launching it.
     pub(super) fn launch(&self, stream: &Stream) -> Status {
+        self.launch_in(Owner::live(stream))
+    }
+
+    /// The status of launching it in a stream that the library does not know.
+    pub(super) fn launch_in(&self, stream: Live<'_, StreamHandle>) -> Status {
+        let (driver, call) = (driver(self.environment), call(self.environment));
         // SAFETY: the nodes use nothing that the case does not keep until the launch is complete.
-        status_of(unsafe {
-            driver(self.environment).executable_launch(&call(self.environment), self.live(), Owner::live(stream))
-        })
+        status_of(unsafe { driver.executable_launch(&call, self.live(), stream) })
     }
 
     /// Updates the executable graph: the status, and the reason and the node if there are some.

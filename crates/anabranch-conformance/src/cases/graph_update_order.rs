@@ -5,8 +5,8 @@ use super::graph_tools::{raw_digit, word};
 use crate::case::{Case, Failed, Verdict, equal};
 use crate::environment::Environment;
 use anabranch::{
-    ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EdgeKind, GraphNodeHandle, GraphUpdateResult,
-    NodeParameters, Status,
+    Buffer, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EdgeKind, FillNode, FillPattern,
+    GraphNodeHandle, GraphUpdateResult, KernelNode, NodeParameters, Status,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.update_names_the_last_sink_of_no_pair", "G3", names_the_last_sink_of_no_pair),
     Case::new("graph.update_compares_sinks_first", "G3", compares_sinks_first),
     Case::new("graph.update_after_a_node_was_refused", "G3", after_a_node_was_refused),
+    Case::new("graph.update_after_a_launch_was_refused", "G3", after_a_launch_was_refused),
     Case::new("graph.update_from_a_body", "G3", from_a_body),
 ];
 
@@ -98,6 +99,38 @@ fn after_a_node_was_refused(environment: &Environment) -> Verdict {
         equal("with the sinks in another order", executable.update(&graph), edges)?;
     }
     Ok(())
+}
+
+/// A kernel is looked at before its dependencies, but for arguments that are all missing. A fill of 64 bits is no node at all.
+fn after_a_launch_was_refused(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let kernel = raw_digit(environment, word.device_pointer(), 1)?;
+    let pattern = FillPattern::U64(1);
+    let fill = FillNode { address: word.device_pointer(), pitch: 0, pattern, width: 1, height: 1 };
+    for (what, parameters, is_linked) in [
+        ("no blocks", NodeParameters::Kernel(KernelNode { grid: [0, 1, 1], ..kernel.clone() }), false),
+        ("no arguments", NodeParameters::Kernel(KernelNode { arguments: Vec::new(), ..kernel }), true),
+        ("64 bits", NodeParameters::Fill(fill), false),
+        (
+            "an address that is not aligned",
+            NodeParameters::Fill(FillNode { address: odd(&word), pattern: FillPattern::U32(1), ..fill }),
+            true,
+        ),
+    ] {
+        let graph = RawGraph::row(environment, 1)?;
+        graph.must_add(&[], NodeParameters::Empty)?;
+        graph.must_add(&[1], NodeParameters::Empty)?;
+        let executable = graph.must_instantiate()?;
+        graph.refuses(what, &[(0, PLAIN)], &parameters, Status::INVALID_VALUE)?;
+        let changed = refused(GraphUpdateResult::TOPOLOGY_CHANGED, graph.node(0)?);
+        let expected = if is_linked { changed } else { (Status::SUCCESS, None, None) };
+        equal(&format!("an update after {what}"), executable.update(&graph), expected)?;
+    }
+    Ok(())
+}
+
+fn odd(word: &Buffer<u32>) -> DevicePointer {
+    word.device_pointer().byte_add(1)
 }
 
 fn from_a_body(environment: &Environment) -> Verdict {
