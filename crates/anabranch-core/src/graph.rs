@@ -239,7 +239,8 @@ impl GraphObject {
         Ok(())
     }
 
-    /// Adds edges. If one is refused, the edges before it have been added.
+    /// Adds edges. If one is refused, the edges before it that have the same data have been added, and of those before them none,
+    /// unless the graph was ever asked to add an allocation or a free.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that already exists, an edge from a node to itself, or an edge with
@@ -249,13 +250,26 @@ impl GraphObject {
         let operation = "adding edges to a graph";
         let guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
+        let mut added = 0;
         // CUDA gives all edges of one call the data of the first.
-        edges.chunk_by(|edge, next| edge.data == next.data).try_for_each(|edges| {
+        for group in edges.chunk_by(|edge, next| edge.data == next.data) {
             // SAFETY: the nodes of the edges are of this graph.
-            self.driver_call(&guard, operation, |driver, call, graph| unsafe {
-                driver.graph_add_edges(call, graph, edges)
-            })
-        })
+            let result = self.driver_call(&guard, operation, |driver, call, graph| unsafe {
+                driver.graph_add_edges(call, graph, group)
+            });
+            if let Err(refused) = result {
+                // Nothing is added by one call of which the data is wrong. A graph with memory keeps what was added before.
+                if let Some(before @ [_, ..]) = edges.get(..added) {
+                    // SAFETY: as above.
+                    let _ = self.driver_call(&guard, operation, |driver, call, graph| unsafe {
+                        driver.graph_remove_edges(call, graph, before)
+                    });
+                }
+                return Err(refused);
+            }
+            added += group.len();
+        }
+        Ok(())
     }
 
     /// Removes edges by their nodes, whatever the data is. If one is refused, the edges before it have been removed.

@@ -138,7 +138,8 @@ macro_rules! edit {
                 self.object().remove_node(node)
             }
 
-            /// Adds edges. If one is refused, the edges before it have been added.
+            /// Adds edges. If one is refused, the edges before it that have the same data have been added, and of those
+            /// before them none, unless the graph was ever asked to add an allocation or a free.
             ///
             /// # Errors
             /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for an edge that already exists, an edge
