@@ -100,7 +100,7 @@ fn cycles_are_refused_when_the_graph_is_instantiated() {
     let failure = fixture.try_instantiate(graph, InstantiateFlags::empty()).unwrap_err();
     assert_eq!(failure.status, Status::INVALID_VALUE);
     let Some(Detail::Instantiate { result, node }) = failure.detail.as_deref() else { panic!("{failure}") };
-    assert_eq!((*result, *node), (GraphInstantiateResult::INVALID_STRUCTURE, Some(b)));
+    assert_eq!((*result, *node), (GraphInstantiateResult::INVALID_STRUCTURE, Some(c)));
 }
 
 #[test]
