@@ -187,12 +187,11 @@ pub(crate) struct Regions([Known; REMEMBERED]);
 impl Regions {
     pub(crate) const EMPTY: Regions = Regions([Known::NONE; REMEMBERED]);
 
-    /// The place of an operation's address: by the register that points into a part.
+    /// The place for addresses of the register that points into a part.
     #[inline(always)]
-    pub(crate) fn place(op: &Op) -> usize {
+    pub(crate) fn place(register: Slot) -> usize {
         // The slots of registers of 64 bits are 256 bytes from each other at least.
-        let slot = if op.flags & crate::ops::load::BASED != 0 { op.e } else { op.a };
-        (slot.0 / 256) as usize % REMEMBERED
+        (register.0 / 256) as usize % REMEMBERED
     }
 
     /// What is in a place.

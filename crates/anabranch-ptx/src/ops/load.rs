@@ -51,6 +51,12 @@ pub(super) unsafe fn base_of(lanes: &Lanes<'_>, op: &Op) -> u64 {
     op.imm.wrapping_add(unsafe { (*lanes.plane::<u64>(op.e))[0] })
 }
 
+/// Where parts of memory are remembered that an operation has accessed: by the register that points into them.
+#[inline(always)]
+pub(super) fn place(op: &Op) -> usize {
+    Regions::place(if op.flags & BASED != 0 { op.e } else { op.a })
+}
+
 /// The register of an address with `INDEXED`, extended and shifted.
 #[inline(always)]
 pub(super) fn index_of(flags: u32, register: u32) -> u64 {
@@ -190,7 +196,7 @@ unsafe fn locate_with<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKi
     let delta = match space {
         SHARED if end <= lanes.shared.bytes => lanes.shared.start,
         GLOBAL | GENERIC | CONSTANT if most < crate::machine::SHARED_WINDOW => {
-            match slow::region(lanes, Regions::place(op), (least, end), kind) {
+            match slow::region(lanes, place(op), (least, end), kind) {
                 Some(delta) => delta,
                 None => return slow::locate(lanes, op, kind),
             }

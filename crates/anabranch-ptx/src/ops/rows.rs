@@ -3,7 +3,7 @@
 use super::load::{
     ABSOLUTE, CONSTANT, GENERIC, GLOBAL, INDEXED, NARROW, SHARED, SHIFT, SIGNED, SPACE, base_of, index_of, slow,
 };
-use crate::machine::{FULL, Lanes, Op, Regions, SHARED_WINDOW, Vectors};
+use crate::machine::{FULL, Lanes, Op, SHARED_WINDOW, Vectors};
 use crate::memory::{AccessKind, ROW};
 
 /// What the lanes of a row access.
@@ -88,7 +88,7 @@ pub(super) unsafe fn find<V: Vectors>(
             if lanes.direct {
                 return Some(rows);
             }
-            slow::region(lanes, Regions::place(op), (least, end), kind)?
+            slow::region(lanes, super::load::place(op), (least, end), kind)?
         }
         _ => return None,
     };

@@ -26,7 +26,7 @@ pub(crate) fn locate(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
             continue;
         }
         let address = lanes.addresses.0[lane as usize];
-        match one(lanes, (op.flags, op.bytes, Regions::place(op)), kind, lane, address) {
+        match one(lanes, (op.flags, op.bytes, super::place(op)), kind, lane, address) {
             Ok(found) => lanes.addresses.0[lane as usize] = found,
             Err((code, detail, space, address)) => {
                 return lanes.fail(Failure { code, detail, lane, address: Some(address), bytes: op.bytes, space });
