@@ -111,7 +111,8 @@ pub fn flush_deferred_drops() {
     };
     // There is no thread to be had. The program calls this where it has locked nothing that its own code needs.
     let (code, others) = unattended.into_iter().partition(|message| matches!(message, Message::Elsewhere(_)));
-    REAPER.lock().unattended.extend(attend_here(others));
+    let left = attend_here(others);
+    REAPER.lock().unattended.extend(left);
     for message in code {
         if let Message::Elsewhere(code) = message {
             let _ = contain_quietly(code);

@@ -187,13 +187,17 @@ pub const THREAD_LIMIT: u64 = 1024;
 /// The most bytes of shared memory of a block.
 pub const SHARED_LIMIT: u64 = 1 << 20;
 
+/// Words of parameters, which are aligned as the largest access needs.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Words([u64; 8]);
+
 /// A launch of a kernel.
 pub struct Launch<'l> {
     pub(crate) program: &'l Program,
     pub(crate) kernel: u32,
     pub(crate) geometry: Geometry,
-    /// The parameters, in words so that they are aligned.
-    pub(crate) parameters: Vec<[u64; 8]>,
+    pub(crate) parameters: Vec<Words>,
     pub(crate) parameter_bytes: u64,
     pub(crate) memory: &'l dyn GlobalMemory,
     /// What the memory says of itself.
@@ -254,9 +258,9 @@ impl<'l> Launch<'l> {
         if total > SHARED_LIMIT {
             return Err(LaunchError::SharedMemory(total));
         }
-        let mut words = vec![[0u64; 8]; parameters.len().div_ceil(64).max(1)];
+        let mut words = vec![Words([0; 8]); parameters.len().div_ceil(64).max(1)];
         for (index, byte) in parameters.iter().enumerate() {
-            words[index / 64][index / 8 % 8] |= u64::from(*byte) << (index % 8 * 8);
+            words[index / 64].0[index / 8 % 8] |= u64::from(*byte) << (index % 8 * 8);
         }
         Ok(Launch {
             program,

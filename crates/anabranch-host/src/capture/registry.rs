@@ -221,13 +221,14 @@ impl CaptureRegistry {
             Status::SUCCESS
         };
         let id = session.id;
+        if status == Status::SUCCESS {
+            // While the nodes are known to exist.
+            session.renew_sinks();
+        }
         let session = captures.remove(id);
         self.running.fetch_sub(1, Ordering::Release);
         drop(captures);
         let session = session.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
-        if status == Status::SUCCESS {
-            session.renew_sinks();
-        }
         let (graph, existing) = session.graph.finish();
         let outcome = stream.core.check().and_then(|()| status.result().map_err(Failure::from));
         Ok(Ended { graph, existing, outcome })

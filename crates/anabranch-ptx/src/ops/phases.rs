@@ -7,6 +7,8 @@ use super::atomic::Word;
 use super::load::{SHARED, SPACE};
 use crate::machine::{Body, Form, Lanes, Op, Step, Use, Vectors, When, Width};
 use crate::memory::AccessKind;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most arrivals of a phase.
 const MOST: u64 = (1 << 20) - 1;
@@ -97,10 +99,11 @@ impl Body for Ask {
             // Who asks may ask until others have arrived.
             lanes.watches = true;
             let asked = *lanes.plane::<u64>(op.b);
-            let exclusive = op.flags & SPACE == SHARED;
             let mut over = 0;
             for lane in (0..32).filter(|lane| lanes.mask >> lane & 1 != 0) {
-                let now = phase(u64::update(lanes.addresses.0[lane], exclusive, |word| word));
+                // Memory that is only read may be so for all.
+                let word = with_exposed_provenance_mut(lanes.addresses.0[lane] as usize);
+                let now = phase(AtomicU64::from_ptr(word).load(Ordering::Acquire));
                 let differs =
                     if op.target == OF_STATE { now != phase(asked[lane]) } else { (now ^ asked[lane]) & 1 != 0 };
                 over |= u32::from(differs) << lane;
