@@ -352,14 +352,13 @@ impl OpenStream {
         }
         let driver = self.context().driver();
         let mut apart = self.takes_no_batches();
+        let mut queued = Ok(());
         if !apart {
             // SAFETY: the caller promises what this asks for.
-            match submission.queue(|call, stream| unsafe { copies.make_all(driver, call, stream) }) {
-                Err(error) if error.kind() == ErrorKind::MissingSymbol && copies.is_separable() => apart = true,
-                answer => answer?,
-            }
+            queued = submission.queue(|call, stream| unsafe { copies.make_all(driver, call, stream) });
+            apart =
+                copies.is_separable() && queued.as_ref().is_err_and(|error| error.kind() == ErrorKind::MissingSymbol);
         }
-        let mut queued = Ok(());
         if apart {
             queued = (0..copies.count()).try_for_each(|index| {
                 // SAFETY: the caller promises what this asks for.
@@ -367,6 +366,7 @@ impl OpenStream {
             });
         }
         // Some may have been made where a later one was refused.
+        submission.note_even_if_refused(&queued);
         submission.finish(accesses.iter().copied());
         drop(excluding);
         queued

@@ -1,19 +1,22 @@
 //! Events: recording, waiting and querying.
 
 mod by_launch;
+mod last_record;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod waited_by_graph;
 
 pub(crate) use by_launch::RecordsByLaunch;
+pub use last_record::LastRecord;
+pub(crate) use waited_by_graph::WaitedByGraph;
 
 use crate::capture_state::{CaptureState, CapturedClock, Capturing, capture_of, capturing};
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
 use crate::keeper::Keeper;
-use crate::ranks;
 use crate::raw_event::RawEvent;
-use crate::stream::{OpenStream, StreamCore};
+use crate::stream::OpenStream;
 use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
@@ -21,19 +24,19 @@ use anabranch_hal::{
     Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status,
     StreamHandle,
 };
-use anabranch_sync::modelled::{AtomicBool, Mutex, SpinMutex, SpinMutexGuard};
+use anabranch_sync::modelled::{AtomicBool, SpinMutexGuard};
+use last_record::Record;
 use std::any::Any;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 /// An event.
 pub struct EventCore {
     raw: Arc<RawEvent>,
     /// `None`: another library has made it.
     flags: Option<EventFlags>,
-    captured: CapturedIn,
-    record: SpinMutex<Record>,
+    last: Arc<LastRecord>,
     /// Whether it is noted that the known record is complete. Changed only while the record is locked.
     is_noted: AtomicBool,
     /// Whether `before_record` has something to do.
@@ -49,80 +52,6 @@ pub trait RecordObserver: Any + Send + Sync {
     /// # Errors
     /// Any error that the driver returns. The event is then not recorded.
     fn before_record(&self) -> Result<bool>;
-}
-
-/// What is known of an event's last record. It is locked while the driver is called to record the event or to wait for
-/// it, so that what is known here is what the driver refers to. It is not locked inside host functions: another thread
-/// may hold the lock in a call that ends only when the host function does.
-#[derive(Default)]
-struct Record {
-    /// The point. Its memory is kept when nothing is known of it.
-    point: Option<TimelinePoint>,
-    /// Whether another library captured the stream.
-    captured_elsewhere: bool,
-}
-
-impl Record {
-    /// Called before the driver is asked to record the event in `stream`. Nothing is known until [`recorded`](Self::recorded).
-    #[inline(always)]
-    fn begin(&mut self, stream: &StreamCore) -> u64 {
-        let timeline = stream.shared().timeline();
-        self.point.get_or_insert_with(|| TimelinePoint::unknown(timeline)).begin(timeline)
-    }
-
-    /// The driver has recorded the event, and not in a capture.
-    #[inline(always)]
-    fn recorded(&mut self, stream: &OpenStream, value: u64) {
-        if stream.is_captured_elsewhere() {
-            self.captured_elsewhere = true;
-        } else if let Some(point) = &mut self.point {
-            point.put(value);
-        }
-    }
-
-    /// The driver has made `stream` wait for the record.
-    #[inline(always)]
-    fn waited_for_by(&self, stream: &StreamCore) {
-        match self.known() {
-            Some(point) => stream.has_waited_for(point),
-            None if self.captured_elsewhere => stream.shared().suspect_capture(),
-            None => {}
-        }
-    }
-
-    /// The point of the record, if it is known.
-    #[inline(always)]
-    fn known(&self) -> Option<&TimelinePoint> {
-        self.point.as_ref().filter(|point| point.value() != 0)
-    }
-}
-
-/// The capture that an event was last recorded in, if it was recorded in one.
-struct CapturedIn {
-    any: AtomicBool,
-    state: Mutex<(Weak<CaptureState>, CapturedClock)>,
-}
-
-impl CapturedIn {
-    #[cold]
-    fn get(&self) -> Option<(Arc<CaptureState>, CapturedClock)> {
-        let state = self.state.lock();
-        Some((state.0.upgrade()?, state.1.clone()))
-    }
-
-    #[cold]
-    fn set(&self, capturing: Option<&Capturing>, stream: &StreamCore) {
-        let state = capturing.map(|capturing| (Arc::downgrade(capturing.capture()), capturing.clock(stream)));
-        *self.state.lock() = state.unwrap_or_default();
-        self.any.store(capturing.is_some(), Ordering::Release);
-    }
-
-    /// For a record in the capture that follows nothing.
-    #[cold]
-    fn set_to_nothing(&self, capturing: &Capturing) {
-        *self.state.lock() = (Arc::downgrade(capturing.capture()), CapturedClock::default());
-        self.any.store(true, Ordering::Release);
-    }
 }
 
 impl EventCore {
@@ -176,13 +105,9 @@ impl EventCore {
 
     fn new(raw: RawEvent, flags: Option<EventFlags>) -> Self {
         Self {
+            last: Arc::new(LastRecord::of(&raw)),
             raw: Arc::new(raw),
             flags,
-            captured: CapturedIn {
-                any: AtomicBool::new(false),
-                state: Mutex::new(ranks::EVENT_CAPTURED_IN, (Weak::new(), CapturedClock::default())),
-            },
-            record: SpinMutex::new(ranks::EVENT_RECORD, Record::default()),
             is_noted: AtomicBool::new(false),
             has_observer: AtomicBool::new(false),
             observer: OnceLock::new(),
@@ -193,6 +118,11 @@ impl EventCore {
     #[inline(always)]
     pub fn raw(&self) -> &Arc<RawEvent> {
         &self.raw
+    }
+
+    /// What is known of its last record. A graph with a node that waits for the event retains it.
+    pub fn last_record(&self) -> &Arc<LastRecord> {
+        &self.last
     }
 
     /// The context.
@@ -227,7 +157,7 @@ impl EventCore {
     #[cold]
     fn note_completion(&self) -> Result<()> {
         // Whoever holds the lock may wait for room in a stream, or records the event again.
-        let Some(record) = self.record.try_lock() else { return Ok(()) };
+        let Some(record) = self.last.try_lock() else { return Ok(()) };
         if self.raw.query()? {
             if let Some(point) = record.known().filter(|_| !self.is_shared()) {
                 point.reached();
@@ -287,8 +217,9 @@ impl EventCore {
         context.driver().event_export(&context.call(operation), self.raw.live()).during(operation, || context.place())
     }
 
+    #[inline(always)]
     fn lock_record(&self) -> SpinMutexGuard<'_, Record> {
-        self.record.lock()
+        self.last.lock()
     }
 
     /// The point of the last record, if it is known and can be queried here.
@@ -333,12 +264,12 @@ impl EventCore {
 
     #[inline(always)]
     fn is_captured(&self) -> bool {
-        self.captured.any.load(Ordering::Acquire)
+        self.last.is_captured()
     }
 
     /// The capture of the last record, if that capture has not ended, and how far the stream had followed others in it.
     pub fn capture(&self) -> Option<(Arc<CaptureState>, CapturedClock)> {
-        if self.is_captured() { self.captured.get() } else { None }
+        self.last.capture()
     }
 }
 
@@ -477,7 +408,7 @@ impl OpenStream {
                 capturing.retain(&event.raw);
             }
         } else if capturing.is_some() || event.is_captured() {
-            event.captured.set(capturing, self);
+            event.last.set_capture(capturing, self);
         }
     }
 
@@ -512,12 +443,18 @@ impl OpenStream {
             if !event.is_shared() {
                 record.waited_for_by(self);
             } else if event.raw.is_foreign() {
-                // Another library may have recorded it in a capture, which this stream has then joined.
-                if !self.is_capturing() && self.asks_whether_captured(self.handle(operation)?) {
-                    self.shared().suspect_capture();
-                }
+                // Another library may have recorded it in a capture.
+                self.suspect_capture_of_another_library();
             }
             Ok(())
+        }
+    }
+
+    /// After a wait for an event: the stream may have joined the capture of another library.
+    #[cold]
+    pub(crate) fn suspect_capture_of_another_library(&self) {
+        if !self.is_capturing() && self.handle(WAITING).is_ok_and(|handle| self.asks_whether_captured(handle)) {
+            self.shared().suspect_capture();
         }
     }
 
@@ -563,6 +500,7 @@ impl OpenStream {
             wait()?;
             if let Some(capture) = capture_of(self) {
                 capture.retain(&event.raw);
+                capture.retain(&event.last);
             }
             return Ok(());
         }

@@ -3,6 +3,7 @@
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
+use crate::event::WaitedByGraph;
 use crate::exclusion::Excluding;
 use crate::graph_object::GraphObject;
 use crate::host_work::refuse_inside;
@@ -43,19 +44,22 @@ struct State {
     retained: RetainedByNode,
     /// The memory that the host accesses too.
     host_visible: Vec<(Arc<Allocation>, Access)>,
+    waited: WaitedByGraph,
     /// The stream of the last launch, which follows all earlier launches.
     last: Option<Arc<StreamCore>>,
 }
 
 impl State {
     fn new(retained: RetainedByNode) -> Self {
-        let mut state = Self { retained, host_visible: Vec::new(), last: None };
-        state.note_host_visible();
+        let (host_visible, waited) = (Vec::new(), WaitedByGraph::default());
+        let mut state = Self { retained, host_visible, waited, last: None };
+        state.note_retained();
         state
     }
 
     /// Called when what is retained has changed.
-    fn note_host_visible(&mut self) {
+    fn note_retained(&mut self) {
+        self.waited = WaitedByGraph::of(self.retained.all());
         let visible = self.retained.all().memory().filter(|(memory, _)| memory.is_host_visible());
         self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
     }
@@ -164,7 +168,8 @@ impl ExecutableCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if memory that the graph allocated in its last launch is still allocated;
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph, or another library
-    /// submits work that uses its memory; `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
+    /// submits work that uses its memory, and if it waits for an event that was recorded in a capture that has not ended;
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[inline]
     #[track_caller]
@@ -174,7 +179,11 @@ impl ExecutableCore {
             self.context.require_same_driver(stream.context(), operation)?;
         }
         let mut state = self.lock(operation)?;
+        let kept = state.waited.keep();
         let submission = Submission::begin(stream, operation)?;
+        if let Some(kept) = &kept {
+            kept.refuse_captured(&submission).map_err(|error| error.at(self.source.place()))?;
+        }
         let host_bound = (!state.retained.all().host_work().is_empty()).then(|| self.context.submit_host_bound());
         let ordered = state.ordered(&submission);
         if let Some(excluding) = &ordered {
@@ -190,7 +199,7 @@ impl ExecutableCore {
                 .iter()
                 .for_each(|work| work.launched_in(stream.id(), stream.shared().panics()));
         }
-        let result = if state.host_visible.is_empty() {
+        let queued = if state.host_visible.is_empty() {
             self.queue(&submission, &state, ordered.is_some())
         } else {
             let mut guards = SmallVec::<[_; 4]>::new();
@@ -202,23 +211,36 @@ impl ExecutableCore {
             excluded.and_then(|()| self.queue(&submission, &state, ordered.is_some()))
         };
         drop((host_bound, ordered));
-        if result.is_ok() && is_first_in_stream {
+        kept.into_iter().for_each(|kept| kept.are_waited_for(stream));
+        if queued.is_ok() && is_first_in_stream {
             state.last = Some(stream.core().clone());
         }
-        result
+        queued?
     }
 
+    /// The driver's answer to the launch. An error of this itself: nothing was queued.
     #[inline]
-    fn queue(&self, submission: &Submission<'_>, state: &MutexGuard<'_, State>, is_ordered: bool) -> Result<()> {
+    fn queue(
+        &self,
+        submission: &Submission<'_>,
+        state: &MutexGuard<'_, State>,
+        is_ordered: bool,
+    ) -> Result<Result<()>> {
         let excluding = if is_ordered { Excluding::default() } else { submission.order(state.accesses())? };
         excluding.require_no_foreign_use(submission.operation()).map_err(|error| error.at(self.source.place()))?;
-        submission.queue(|call, stream| {
+        let launched = submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }
-        })?;
+        });
+        if submission.stream().is_capturing() {
+            // It was refused for that, and nothing runs.
+            return launched.map(Ok);
+        }
+        // Some nodes may run where the driver has refused a later one.
+        submission.note_even_if_refused(&launched);
         submission.finish(state.accesses());
         drop(excluding);
-        Ok(())
+        Ok(launched)
     }
 
     /// Calls the driver with the executable, which is locked.
@@ -268,7 +290,7 @@ impl ExecutableCore {
         // SAFETY: what the graph's nodes refer to is retained.
         let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
         let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
-        state.note_host_visible();
+        state.note_retained();
         let last = state.last.clone();
         let updated = updated.map_err(|failure| {
             let (result, node) = match failure.detail.as_deref() {
@@ -312,10 +334,13 @@ impl ExecutableCore {
                 driver.executable_set_node_parameters(call, self.live(&state), handle, &work.parameters)
             })
         });
-        let is_host_visible = !state.host_visible.is_empty() || references.has_host_visible_memory();
+        let is_noted = !state.host_visible.is_empty()
+            || !state.waited.is_empty()
+            || references.has_host_visible_memory()
+            || WaitedByGraph::is_any_in(&references);
         let mut released = state.retained.settle(references, changed.as_ref().map(|()| node));
-        if is_host_visible {
-            state.note_host_visible();
+        if is_noted {
+            state.note_retained();
         }
         let last = state.last.clone();
         drop((guard, child, state));

@@ -126,6 +126,7 @@ impl OpenStream {
         }
         let excluding = submission.order(accesses.iter().copied())?;
         let queued = queue();
+        submission.note_even_if_refused(&queued);
         submission.finish(accesses.iter().copied());
         drop(excluding);
         queued

@@ -1,6 +1,7 @@
 //! The work of a node, with everything that it refers to.
 
 use crate::context::ContextCore;
+use crate::event::EventCore;
 use crate::graph_object::GraphObject;
 use crate::host_work::RepeatableHostWork;
 use crate::memory::Allocation;
@@ -69,6 +70,21 @@ impl NodeWork {
     pub fn host_function(work: Arc<RepeatableHostWork>) -> Self {
         let parameters = NodeParameters::Host(work.key());
         Self { host_work: Some(work), ..Self::of(parameters) }
+    }
+
+    /// Records an event.
+    pub fn event_record(event: &EventCore) -> Self {
+        event.share();
+        Self::event(NodeParameters::EventRecord(event.raw().handle()), event)
+    }
+
+    /// Waits for what an event has captured by the time of the launch.
+    pub fn event_wait(event: &EventCore) -> Self {
+        Self::event(NodeParameters::EventWait(event.raw().handle()), event).with_object(event.last_record().clone())
+    }
+
+    fn event(parameters: NodeParameters, event: &EventCore) -> Self {
+        Self::of(parameters).with_object(event.raw().clone()).in_context(event.context())
     }
 
     /// Runs another graph, which is copied.

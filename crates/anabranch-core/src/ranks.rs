@@ -3,14 +3,15 @@
 use anabranch_sync::ranks;
 
 ranks! { from 100;
-    /// An event's last record, while the driver records the event or makes a stream wait for it.
+    /// An executable graph, while the driver is called with it.
+    EXECUTABLE_GRAPH,
+    /// An event's last record, while the driver records the event or makes a stream wait for it. Those of several events are locked
+    /// in ascending order of their ids.
     EVENT_RECORD,
     /// The futures of an event's last record.
     AWAITED_RECORDS,
     /// The source that shows whether an awaited record is complete.
     AWAITED_RECORD_SOURCE,
-    /// An executable graph, while the driver is called with it.
-    EXECUTABLE_GRAPH,
     /// A stream's capture membership: shared while work is submitted, exclusive while the stream joins or leaves a
     /// capture. To end a capture, a thread takes those of all its streams, by trying.
     MEMBERSHIP,

@@ -150,8 +150,13 @@ impl References {
     /// Refers to everything that is retained there too.
     pub fn add_all(&mut self, retained: &Retained) {
         self.memory.extend(retained.memory().map(|(memory, access)| (memory.clone(), access)));
-        self.objects.extend(retained.objects.values().map(|(object, _)| object.clone()));
+        self.objects.extend(retained.objects().cloned());
         self.host_work.extend(retained.host_work.iter().cloned());
+    }
+
+    /// The objects.
+    pub fn objects(&self) -> &[Object] {
+        &self.objects
     }
 
     /// Whether the host accesses some of the memory too.
@@ -205,6 +210,11 @@ impl Retained {
         self.memory.iter().map(|counted| (&counted.strongest.memory, counted.strongest.access))
     }
 
+    /// The objects, each once.
+    pub fn objects(&self) -> impl Iterator<Item = &Object> {
+        self.objects.values().map(|(object, _)| object)
+    }
+
     /// The host functions.
     pub fn host_work(&self) -> &[Arc<RepeatableHostWork>] {
         &self.host_work
@@ -215,9 +225,7 @@ impl Retained {
         for (memory, access) in other.memory() {
             self.add_memory(memory, access);
         }
-        for (object, _) in other.objects.values() {
-            self.add_object(object);
-        }
+        other.objects().for_each(|object| self.add_object(object));
         for work in &other.host_work {
             self.add_host_work(work);
         }

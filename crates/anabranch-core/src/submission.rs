@@ -360,6 +360,14 @@ impl<'a> Submission<'a> {
         }
     }
 
+    /// Notes that the stream has work, if the driver has refused a call that queues several pieces of work: it may have queued
+    /// the first ones.
+    pub(crate) fn note_even_if_refused<R>(&self, queued: &Result<R>) {
+        if queued.is_err() {
+            self.stream.shared().work().note();
+        }
+    }
+
     /// Updates the access histories after the driver was called.
     #[inline(always)]
     pub(crate) fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) {

@@ -46,7 +46,12 @@ unsafe impl<T: Sync> Sync for SpinMutexGuard<'_, T> {}
 impl<T> SpinMutex<T> {
     /// A mutex of that rank.
     pub const fn new(rank: Rank, value: T) -> Self {
-        Self { position: Position::new(rank, 0), is_locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Self::with_order(rank, 0, value)
+    }
+
+    /// A mutex of a rank that a thread takes several of at the same time, in ascending order of `order`.
+    pub const fn with_order(rank: Rank, order: u64, value: T) -> Self {
+        Self { position: Position::new(rank, order), is_locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
     /// Locks the mutex.

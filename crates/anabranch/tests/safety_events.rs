@@ -5,9 +5,16 @@
 
 mod common;
 
-use anabranch::{Completion, NodeWork, Result};
+use anabranch::hal::{self, Call, Driver, ExecutableGraphHandle, Failure, Forward, Layered, Live};
+use anabranch::{
+    CaptureMode, Completion, Context, Event, EventWaitFlags, ExecutableGraph, Instance, NodeWork, Result, Status,
+    StreamHandle, flush_deferred_drops,
+};
 use common::{checked_host, hold};
+use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{self, Poll};
 
 /// Polls a future once.
@@ -38,4 +45,140 @@ fn safety_87_a_record_by_a_launch_says_nothing_about_the_record_before() {
         held.set(1);
         assert_eq!(pinned.as_slice().unwrap(), [7; 4]);
     }
+}
+
+/// Graphs that wait for an event, made in every way.
+fn waiting_graphs(context: &Context, event: &Event) -> Vec<(&'static str, ExecutableGraph)> {
+    let stream = context.create_stream().unwrap();
+    let mut by_hand = context.create_graph().unwrap();
+    let node = by_hand.add((), NodeWork::event_wait(event)).unwrap();
+    let mut parent = context.create_graph().unwrap();
+    parent.add((), NodeWork::child(&by_hand)).unwrap();
+    let captured = stream
+        .capture(CaptureMode::Relaxed, |_| stream.wait_event_with_flags(event, EventWaitFlags::EXTERNAL))
+        .unwrap();
+    let other = context.create_event().unwrap();
+    let mut replaced = context.create_graph().unwrap();
+    let waits = replaced.add((), NodeWork::event_wait(&other)).unwrap();
+    let set = replaced.instantiate().unwrap();
+    set.set_node(waits, NodeWork::event_wait(event)).unwrap();
+    let updated = replaced.instantiate().unwrap();
+    replaced.set_node(waits, NodeWork::event_wait(event)).unwrap();
+    updated.update(&replaced).unwrap();
+    let let_go = by_hand.instantiate().unwrap();
+    let_go.set_node(node, NodeWork::event_wait(&other)).unwrap();
+    let_go.launch(&stream).unwrap();
+    let_go.set_node(node, NodeWork::event_wait(event)).unwrap();
+    vec![
+        ("by hand", by_hand.instantiate().unwrap()),
+        ("a clone", by_hand.try_clone().unwrap().instantiate().unwrap()),
+        ("a child", parent.instantiate().unwrap()),
+        ("captured", captured.instantiate().unwrap()),
+        ("a node that was set", set),
+        ("updated", updated),
+        ("set twice", let_go),
+    ]
+}
+
+#[test]
+fn safety_103_no_stream_joins_a_capture_by_the_launch_of_a_graph() {
+    let context = checked_host();
+    let (origin, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    for (name, graph) in waiting_graphs(&context, &event) {
+        origin.record(&event).unwrap();
+        graph.launch(&other).unwrap();
+        origin.begin_capture(CaptureMode::Relaxed).unwrap();
+        origin.record(&event).unwrap();
+        let refused = graph.launch(&other).unwrap_err();
+        assert_eq!(refused.status(), Status::ILLEGAL_STATE, "{name}: {refused}");
+        assert!(!other.is_capturing().unwrap(), "{name}");
+        let buffer = other.upload(&[5u32; 4]).unwrap();
+        assert_eq!(other.download(&buffer).unwrap(), [5; 4], "{name}");
+        assert!(origin.end_capture().unwrap().nodes().unwrap().is_empty(), "{name}");
+        origin.record(&event).unwrap();
+        graph.launch(&other).unwrap();
+    }
+    context.synchronize().unwrap();
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+/// The same on two threads, one of which captures the record at any time.
+#[test]
+fn safety_103_no_stream_joins_a_capture_that_records_beside_the_launch() {
+    let context = checked_host();
+    let (origin, side) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let mut waits = context.create_graph().unwrap();
+    waits.add((), NodeWork::event_wait(&event)).unwrap();
+    let waits = waits.instantiate().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..5_000 {
+                if origin.begin_capture(CaptureMode::Relaxed).is_ok() {
+                    let _ = origin.record(&event);
+                    let _ = origin.end_capture();
+                }
+                let _ = origin.record(&event);
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        while !over.load(Ordering::SeqCst) {
+            let _ = waits.launch(&side);
+            assert!(!side.is_capturing().unwrap());
+            let buffer = side.upload(&[5u32; 4]).unwrap();
+            assert_eq!(side.download(&buffer).unwrap(), [5; 4]);
+        }
+    });
+    flush_deferred_drops();
+    context.synchronize().unwrap();
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+/// Launches graphs, and says that a node of theirs was refused.
+struct Refuses(Arc<dyn Driver>);
+
+impl fmt::Debug for Refuses {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Refuses")
+    }
+}
+
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for Refuses {
+    fn inner(&self) -> &dyn Driver {
+        &*self.0
+    }
+
+    unsafe fn executable_launch(
+        &self,
+        call: &Call<'_>,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()> {
+        // SAFETY: the layer forwards what it is given.
+        unsafe { self.0.executable_launch(call, executable, stream) }?;
+        Err(Failure::from(Status::INVALID_VALUE))
+    }
+}
+
+#[test]
+fn safety_104_what_a_refused_launch_has_queued_is_kept() {
+    let wrap = |inner| Arc::new(Layered(Refuses(inner))) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let stream = context.create_stream().unwrap();
+    let has_run = Arc::new(AtomicBool::new(false));
+    let mut graph = context.create_graph().unwrap();
+    let runs = has_run.clone();
+    graph.add((), NodeWork::host_func(move || runs.store(true, Ordering::SeqCst))).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let gate = hold(&context, &stream);
+    assert_eq!(executable.launch(&stream).unwrap_err().status(), Status::INVALID_VALUE);
+    // The function is kept for the launch.
+    drop((executable, graph));
+    gate.set(1);
+    stream.synchronize().unwrap();
+    assert!(has_run.load(Ordering::SeqCst));
 }

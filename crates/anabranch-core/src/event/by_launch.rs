@@ -41,7 +41,7 @@ impl<'a> RecordsByLaunch<'a> {
         for (event, record) in self.locked.iter_mut().flatten() {
             record.captured_elsewhere = stream.is_captured_elsewhere();
             if event.is_captured() {
-                event.captured.set(None, stream);
+                event.last.set_capture(None, stream);
             }
         }
     }
@@ -57,27 +57,21 @@ impl RecordsByLaunch<'_> {
         for (event, record) in self.locked.iter_mut().flatten() {
             record.captured_elsewhere = false;
             capturing.retain(&event.raw);
-            event.captured.set_to_nothing(capturing);
+            event.last.set_capture_that_follows_nothing(capturing);
         }
     }
 }
 
 type Locked<'a> = (&'a EventCore, SpinMutexGuard<'a, Record>);
 
-/// Locks both in an order in which no two threads wait for each other: a thread that holds one does not wait for the other.
-fn lock_both<'a>(mut first: &'a EventCore, mut second: &'a EventCore) -> Result<[Locked<'a>; 2]> {
+/// Locks both in ascending order of their ids.
+fn lock_both<'a>(first: &'a EventCore, second: &'a EventCore) -> Result<[Locked<'a>; 2]> {
     if std::ptr::eq(first, second) {
         let message = "both events are the same";
         return Err(
             Error::argument(Status::INVALID_VALUE, "launching a kernel", message).with_hint("pass an event for each")
         );
     }
-    loop {
-        let held = first.lock_record();
-        if let Some(other) = second.record.try_lock() {
-            return Ok([(first, held), (second, other)]);
-        }
-        drop(held);
-        std::mem::swap(&mut first, &mut second);
-    }
+    let [first, second] = if first.last.id() < second.last.id() { [first, second] } else { [second, first] };
+    Ok([first, second].map(|event| (event, event.lock_record())))
 }

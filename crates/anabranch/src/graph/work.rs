@@ -191,20 +191,13 @@ impl NodeWork<'_> {
 
     /// Records an event when the earlier nodes are complete, for work outside the graph.
     pub fn event_record(event: &Event) -> Self {
-        event.core().share();
-        Self::event(NodeParameters::EventRecord(event.as_raw()), event)
+        Self::of(NodeWorkCore::event_record(event.core()))
     }
 
-    /// Waits for what an event has captured by the time of the launch.
+    /// Waits for what an event has captured by the time of the launch. If the event was then last recorded in a capture that has
+    /// not ended, the launch is refused.
     pub fn event_wait(event: &Event) -> Self {
-        Self::event(NodeParameters::EventWait(event.as_raw()), event)
-    }
-
-    fn event(parameters: NodeParameters, event: &Event) -> Self {
-        let core = event.core();
-        // SAFETY: the parameters name the event, which the work retains.
-        let work = unsafe { NodeWorkCore::new(parameters) };
-        Self::of(work.with_object(core.raw().clone()).in_context(core.context()))
+        Self::of(NodeWorkCore::event_wait(event.core()))
     }
 
     /// Signals a semaphore of another API or process when the earlier nodes are complete. Each launch signals the same value.
