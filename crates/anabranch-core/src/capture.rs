@@ -84,14 +84,15 @@ impl OpenStream {
             return Err(other_context(operation, "graph", self.place()));
         }
         let (driver, call) = (self.context().driver(), self.context().call(operation));
-        let guard = object.lock(operation)?;
+        let mut guard = object.lock(operation)?;
         let dependencies = guard.dependencies(dependencies, operation)?;
-        self.begin(CaptureState::new(self, Some(object), Whole::Itself, end), || {
-            // SAFETY: the capture retains the graph, which nobody else uses until it ends, and the nodes are its own. If the capture
-            // fails, the graph starts anew.
+        let begun = self.begin(CaptureState::new(self, Some(object), Whole::Itself, end), || {
+            // SAFETY: the capture retains the graph, which nobody else can lock until it has ended, and the nodes are its own.
             unsafe { driver.stream_begin_capture_to_graph(&call, handle, guard.live(), &dependencies, mode) }
                 .during(operation, || self.place())
-        })
+        });
+        guard.set_captured(begun.is_ok());
+        begun
     }
 
     /// Like [`begin_capture_to`](Self::begin_capture_to), but what is captured replaces what the nodes of the graph do. The
@@ -120,15 +121,16 @@ impl OpenStream {
                 .at(self.place()));
         }
         let (driver, call) = (self.context().driver(), self.context().call(operation));
-        let guard = object.lock(operation)?;
+        let mut guard = object.lock(operation)?;
         guard.require_recapturable(operation)?;
         let record = RecaptureRecord::new(changes);
-        self.begin(CaptureState::again(self, object, end, record.clone()), || {
-            // SAFETY: the capture retains the graph, which nobody else uses until it ends, and the record. If the capture fails, the
-            // graph starts anew.
+        let begun = self.begin(CaptureState::again(self, object, end, record.clone()), || {
+            // SAFETY: the capture retains the graph, which nobody else can lock until it has ended, and the record.
             unsafe { driver.stream_begin_recapture_to_graph(&call, handle, guard.live(), mode, &record) }
                 .during(operation, || self.place())
-        })
+        });
+        guard.set_captured(begun.is_ok());
+        begun
     }
 
     fn begin(&self, capture: Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<Arc<CaptureState>> {

@@ -16,6 +16,7 @@ pub use order::wait_for_stream;
 pub use recapture::RecapturedNode;
 
 use crate::conditional_part::CapturedCondition;
+use crate::context::ContextCore;
 use crate::error::{Error, Result};
 use crate::graph_object::{GraphObject, next_graph_id};
 use crate::memory::{Allocation, Origin};
@@ -28,6 +29,7 @@ use anabranch_hal::{
 };
 use anabranch_sync::{Mutex, modelled};
 use history::{CapturedHistory, MissingOrder};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,6 +45,8 @@ pub struct CaptureState {
     graph: u64,
     /// The id of the origin.
     origin: u64,
+    /// The context of the origin.
+    context: Arc<ContextCore>,
     /// What this capture is a part of.
     whole: Whole,
     ends_with_closure: AtomicBool,
@@ -123,9 +127,19 @@ fn membership(stream: &StreamCore) -> Option<Arc<CaptureState>> {
     capture.downcast().ok()
 }
 
-/// The capture that used a piece of memory last, if it still exists.
+/// The capture that used a piece of memory last and has not ended.
 pub fn capture_of_memory(memory: &Allocation) -> Option<Arc<CaptureState>> {
-    memory.captured_in()?.downcast().ok()
+    let (mut found, mut over) = (None, SmallVec::<[_; 1]>::new());
+    for known in memory.captured_in() {
+        match known.clone().downcast::<CaptureState>() {
+            Ok(capture) if !capture.has_ended() => found = Some(capture),
+            _ => over.push(known),
+        }
+    }
+    if !over.is_empty() || found.is_none() {
+        memory.captures_are_over(&over);
+    }
+    found
 }
 
 impl CaptureState {
@@ -165,6 +179,7 @@ impl CaptureState {
         let capture = Arc::new(Self {
             graph,
             origin: origin.id(),
+            context: origin.context().clone(),
             whole,
             ends_with_closure: AtomicBool::new(end == CaptureEnd::Closure),
             open_conditions: AtomicUsize::new(0),
@@ -185,7 +200,7 @@ impl CaptureState {
     /// Same as [`GraphObject::lock`].
     pub fn enter_node(&self, node: GraphNodeHandle, operation: &'static str) -> Result<Node> {
         Ok(match &self.into {
-            Some(into) => into.lock(operation)?.enter(node),
+            Some(into) => into.lock_for_capture(operation)?.enter(node),
             None => self.inner.lock().nodes.enter(node),
         })
     }
@@ -196,7 +211,7 @@ impl CaptureState {
     /// Same as [`GraphObject::lock`].
     pub fn find_node(&self, node: Node, operation: &'static str) -> Result<Option<GraphNodeHandle>> {
         Ok(match &self.into {
-            Some(into) => into.lock(operation)?.find(node).map(Live::handle),
+            Some(into) => into.lock_for_capture(operation)?.find(node).map(Live::handle),
             None => self.inner.lock().nodes.find(node),
         })
     }

@@ -180,7 +180,7 @@ impl ExecutableCore {
         }
         let mut state = self.lock(operation)?;
         let kept = state.waited.keep();
-        let submission = Submission::begin(stream, operation)?;
+        let submission = Submission::begin(stream, operation)?.not_capturable();
         if let Some(kept) = &kept {
             kept.refuse_captured(&submission).map_err(|error| error.at(self.source.place()))?;
         }

@@ -84,6 +84,9 @@ struct TreeState {
     levels: usize,
     /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
     is_broken: bool,
+    /// Whether a capture into the graph, or into a body of it, has not ended. Only that capture uses the graph, which the driver
+    /// destroys if the capture fails.
+    is_captured: bool,
 }
 
 /// The nodes of a graph or body.
@@ -115,7 +118,7 @@ impl GraphObject {
     ) -> Arc<Self> {
         let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
         let retained = RetainedByNode::of_all(retained);
-        let state = TreeState { retained, graphs, captured: Vec::new(), left: Vec::new(), levels: 0, is_broken: false };
+        let state = TreeState { retained, graphs, ..TreeState::default() };
         let state = Mutex::with_order(ranks::GRAPH, id, state);
         Arc::new(Self {
             context: context.clone(),
@@ -214,12 +217,28 @@ impl GraphObject {
     ///
     /// # Errors
     /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_ILLEGAL_STATE (401)` if a change of the graph was
-    /// made in part only.
+    /// made in part only, or a capture into it has not ended.
     #[track_caller]
     pub fn lock(&self, operation: &'static str) -> Result<GraphGuard<'_>> {
+        let guard = self.lock_for_capture(operation)?;
+        if guard.tree.is_captured { Err(self.captured(operation)) } else { Ok(guard) }
+    }
+
+    /// Like [`lock`](Self::lock), for the capture into the graph.
+    ///
+    /// # Errors
+    /// Same as [`lock`](Self::lock), but while the capture has not ended.
+    #[track_caller]
+    pub(crate) fn lock_for_capture(&self, operation: &'static str) -> Result<GraphGuard<'_>> {
         refuse_inside(operation).map_err(|error| error.at(self.place()))?;
         let tree = self.tree.state.lock();
         if tree.is_broken { Err(self.broken(operation)) } else { Ok(GraphGuard { object: self, tree }) }
+    }
+
+    #[cold]
+    fn captured(&self, operation: &'static str) -> Error {
+        let message = "a capture into the graph has not ended";
+        Error::argument(Status::ILLEGAL_STATE, operation, message).with_hint("end the capture first").at(self.place())
     }
 
     #[cold]
@@ -259,7 +278,7 @@ impl GraphObject {
     /// A failed capture into the graph has destroyed the driver's graph.
     pub fn was_destroyed(&self) {
         let mut tree = self.tree.state.lock();
-        tree.is_broken = true;
+        (tree.is_broken, tree.is_captured) = (true, false);
         let before = std::mem::take(&mut tree.retained);
         self.handle.store(0, Ordering::Release);
         drop(tree);
@@ -281,7 +300,8 @@ impl GraphGuard<'_> {
 
     /// The graph, for calls of the context's driver.
     pub(crate) fn live(&self) -> Live<'_, GraphHandle> {
-        // SAFETY: the graph is destroyed when its object is dropped. If a capture destroys it, nobody locks it any more
+        // SAFETY: the graph is destroyed when its object is dropped, or by the end of a capture into it. From before that capture
+        // begins until it has ended, only the capture itself locks the graph (`is_captured`), and if it has failed, nobody does
         // (`was_destroyed`). A body belongs to a node of a graph that whoever uses the body keeps. The lock excludes other threads, from the graphs inside its nodes too.
         unsafe { Live::new(self.object.handle()) }
     }
@@ -292,6 +312,11 @@ impl GraphGuard<'_> {
         let changed = change(self.live())?;
         self.tree.is_broken = false;
         Ok(changed)
+    }
+
+    /// A capture into the graph has begun, or has ended without failing. In between, nobody else locks the graph.
+    pub(crate) fn set_captured(&mut self, is_captured: bool) {
+        self.tree.is_captured = is_captured;
     }
 
     /// From now on, nobody can use the graph.

@@ -28,6 +28,7 @@ use crate::stream::{Capture, PendingWork, StreamCore, is_any_capturing};
 use crate::trace;
 use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, Capabilities, DevicePointer, ObjectHandle, PinnedFlags, Status};
 use anabranch_sync::Mutex;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -56,8 +57,8 @@ pub struct Allocation {
     state: AtomicU8,
     /// The id of the stream that it is attached to, or `NO_STREAM`, if it is attached.
     attached_to: AtomicU64,
-    /// The capture that used it last.
-    captured_in: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+    /// The captures that have used it, as far as it is not known that they have ended. The last one to use it comes last.
+    captured_in: Mutex<SmallVec<[Weak<dyn Any + Send + Sync>; 1]>>,
     host_access: HostAccess,
     exclusion: Exclusion,
     label: Label,
@@ -168,7 +169,7 @@ impl Allocation {
             bytes,
             state: AtomicU8::new(origin.state()),
             attached_to: AtomicU64::new(NO_STREAM),
-            captured_in: Mutex::new(ranks::CAPTURED_IN, None),
+            captured_in: Mutex::new(ranks::CAPTURED_IN, SmallVec::new()),
             origin,
             history,
             host_access: HostAccess::default(),
@@ -345,28 +346,32 @@ impl Allocation {
         self.state.fetch_or(RETAINED, Ordering::Relaxed);
     }
 
-    /// The capture that used it last, if it still exists.
-    pub fn captured_in(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.captured_in.lock().as_ref()?.upgrade()
+    /// The captures that have used it and still exist. The last one to use it comes last.
+    pub fn captured_in(&self) -> SmallVec<[Arc<dyn Any + Send + Sync>; 1]> {
+        self.captured_in.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Notes a use within a capture.
     pub fn used_in<C: Capture>(&self, capture: &Arc<C>) {
         let mut captured_in = self.captured_in.lock();
-        let known = captured_in.as_ref().map(|known| known.as_ptr().cast::<()>());
-        if known != Some(Arc::as_ptr(capture).cast()) {
+        let is_it = |known: &Weak<dyn Any + Send + Sync>| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(capture));
+        if !captured_in.last().is_some_and(is_it) {
+            captured_in.retain(|known| known.strong_count() > 0 && !is_it(known));
             let weak: Weak<C> = Arc::downgrade(capture);
-            *captured_in = Some(weak);
+            captured_in.push(weak);
         }
-        drop(captured_in);
+        // Under the lock, so that the end of another capture does not undo it.
         if !self.is_captured() {
             self.state.fetch_or(CAPTURED, Ordering::Relaxed);
         }
     }
 
-    /// Notes that the capture that used it is over.
-    pub fn capture_is_over(&self) {
-        if self.graph().is_none() {
+    /// Notes that these captures are over.
+    pub fn captures_are_over(&self, over: &[Arc<dyn Any + Send + Sync>]) {
+        let mut captured_in = self.captured_in.lock();
+        let is_over = |known: &Weak<_>| over.iter().any(|over| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(over)));
+        captured_in.retain(|known| known.strong_count() > 0 && !is_over(known));
+        if captured_in.is_empty() && self.graph().is_none() {
             self.state.fetch_and(!CAPTURED, Ordering::Relaxed);
         }
     }

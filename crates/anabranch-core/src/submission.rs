@@ -43,6 +43,8 @@ pub struct Submission<'a> {
     submitting: Cell<Option<Submitting<'a>>>,
     /// Whether it attaches memory, and may use what is attached elsewhere.
     attaches: bool,
+    /// Whether the driver can capture it.
+    is_capturable: bool,
 }
 
 impl<'a> Submission<'a> {
@@ -81,6 +83,7 @@ impl<'a> Submission<'a> {
             capturing: OnceCell::new(),
             submitting,
             attaches: false,
+            is_capturable: true,
         };
         if stream.is_capturing()
             && let Some(capturing) = submission.capturing()
@@ -129,6 +132,13 @@ impl<'a> Submission<'a> {
     #[must_use]
     pub(crate) fn attaching(self) -> Self {
         Self { attaches: true, ..self }
+    }
+
+    /// The driver refuses to capture it: memory that another stream captures is refused, and draws this stream into no capture,
+    /// which would end as invalid.
+    #[must_use]
+    pub(crate) fn not_capturable(self) -> Self {
+        Self { is_capturable: false, ..self }
     }
 
     /// The stream.
@@ -278,14 +288,10 @@ impl<'a> Submission<'a> {
         if self.stream.is_capturing() || !memory.is_captured() {
             return Ok(());
         }
-        let joined = match capture_of_memory(memory) {
-            Some(capture) => self.join_capture(&capture, memory)?,
-            None => false,
-        };
-        if !joined {
-            memory.capture_is_over();
+        if !self.is_capturable {
+            return self.refuse_captured_memory(memory);
         }
-        Ok(())
+        capture_of_memory(memory).map_or(Ok(()), |capture| self.join_capture(&capture, memory))
     }
 
     fn order_one(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) -> Result<()> {
@@ -405,7 +411,9 @@ impl<'a> Submission<'a> {
             match self.capturing() {
                 Some(capture) => capture.check_order(memory.address(), stream, access, operation)?,
                 None => {
-                    if let Some(capture) = capture_of_memory(memory).filter(|_| memory.is_captured()) {
+                    if let Some(capture) =
+                        Some(memory).filter(|memory| memory.is_captured()).and_then(|memory| capture_of_memory(memory))
+                    {
                         capture.check_join(stream, memory.address(), operation)?;
                     }
                     memory.history().check(stream, access, operation)?;
@@ -415,7 +423,7 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<bool> {
+    fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<()> {
         // The membership changes, so that it is not held meanwhile.
         drop(self.submitting.take());
         let joined = capture.join_for_memory(self.stream, memory.address(), self.operation);

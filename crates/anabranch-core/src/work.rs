@@ -315,7 +315,7 @@ impl OpenStream {
     /// Same as [`copy_peer`](Self::copy_peer).
     #[track_caller]
     fn begin_peer_copy(&self, operation: &'static str, to: &Allocation, from: &Allocation) -> Result<Submission<'_>> {
-        let submission = Submission::begin(self, operation)?;
+        let submission = Submission::begin(self, operation)?.not_capturable();
         to.context().require_same_driver(from.context(), operation)?;
         if !to.is_reached_from(self.context()) && !from.is_reached_from(self.context()) {
             return Err(other_context(operation, "stream", self.place()));
@@ -482,7 +482,7 @@ impl OpenStream {
     /// which invalidates the capture.
     #[track_caller]
     pub fn prefetch(&self, memory: &Arc<Allocation>, device: Option<DeviceOrdinal>) -> Result<()> {
-        let submission = Submission::begin(self, "prefetching managed memory")?;
+        let submission = Submission::begin(self, "prefetching managed memory")?.not_capturable();
         // SAFETY: the memory is freed behind its uses, of which this is one.
         submission.submit(&[MemoryAccess::read(memory)], |call, stream| unsafe {
             self.context().driver().prefetch_async(call, memory.address(), memory.bytes(), device, stream)

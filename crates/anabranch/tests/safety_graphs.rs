@@ -480,3 +480,60 @@ fn safety_7_a_stream_that_waits_for_an_event_while_it_is_captured_has_its_work_k
     }
     origin.synchronize().unwrap();
 }
+
+#[test]
+fn safety_105_nobody_uses_a_graph_that_a_failing_capture_destroys() {
+    let context = checked_host();
+    let (stream, fork) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    for _ in 0..500 {
+        let mut graph = context.create_graph().unwrap();
+        let node = graph.add((), NodeWork::host_func(|| ())).unwrap();
+        let executable = graph.instantiate().unwrap();
+        let mut other = context.create_graph().unwrap();
+        other.add((), NodeWork::host_func(|| ())).unwrap();
+        // From now on, only the graph itself has its nodes.
+        executable.update(&other).unwrap();
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::SeqCst) {
+                    for refused in [
+                        executable.set_node(node, NodeWork::host_func(|| ())).err(),
+                        executable.is_node_enabled(node).err().filter(|error| error.status() != Status::INVALID_VALUE),
+                    ] {
+                        assert!(refused.is_none_or(|error| error.status() == Status::ILLEGAL_STATE));
+                    }
+                }
+            });
+            let failed = stream.capture_into(&mut graph, (), CaptureMode::Relaxed, |scope| {
+                // Never joined.
+                scope.fork(&fork)?;
+                fork.launch_repeatable_host_func(|| ())
+            });
+            assert_eq!(failed.unwrap_err().status(), Status::STREAM_CAPTURE_UNJOINED);
+            over.store(true, Ordering::SeqCst);
+        });
+        executable.launch(&stream).unwrap();
+    }
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn safety_105_only_the_capture_uses_the_graph_that_it_captures_into() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let node = graph.add((), NodeWork::host_func(|| ())).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let captured = stream.capture_into(&mut graph, (), CaptureMode::Relaxed, |_| {
+        let refused = executable.set_node(node, NodeWork::host_func(|| ())).unwrap_err();
+        assert_eq!(refused.status(), Status::ILLEGAL_STATE);
+        Ok(())
+    });
+    captured.unwrap();
+    executable.set_node(node, NodeWork::host_func(|| ())).unwrap();
+    // A capture that does not begin leaves the graph as it is.
+    let legacy = context.legacy_stream().unwrap();
+    assert!(legacy.capture_into(&mut graph, (), CaptureMode::Relaxed, |_| Ok(())).is_err());
+    executable.set_node(node, NodeWork::host_func(|| ())).unwrap();
+}

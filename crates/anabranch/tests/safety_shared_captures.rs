@@ -8,8 +8,8 @@ mod common;
 use anabranch::hal::{self, Call, Driver, FillPattern, Forward, GraphHandle, Layered, Live};
 use anabranch::hal::{AddedNode, Dependency, NodeParameters};
 use anabranch::{
-    CaptureMode, ConditionalKind, Context, DevicePointer, DualModule, HostFunction, Instance, LaunchConfig, Node,
-    NodeWork, Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
+    CaptureMode, ConditionalKind, Context, ContextFlags, DevicePointer, DualModule, HostFunction, Instance,
+    LaunchConfig, Node, NodeWork, Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, is_a_chain, is_behind};
 use std::fmt;
@@ -257,4 +257,101 @@ fn safety_75_extents_beyond_all_numbers_are_refused() {
     }
     stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()).unwrap();
     stream.synchronize().unwrap();
+}
+
+/// What the driver does not capture.
+#[test]
+fn safety_50_refused_work_does_not_draw_its_stream_into_the_capture_of_its_memory() {
+    let context = checked_host();
+    let elsewhere = context.device().create_context(ContextFlags::empty()).unwrap();
+    let (capturing, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = capturing.upload(&[1u32; 4]).unwrap();
+    let mut managed = context.allocate_managed::<u32>(4).unwrap();
+    let mut far = elsewhere.create_stream().unwrap().upload(&[2u32; 4]).unwrap();
+    elsewhere.synchronize().unwrap();
+    let launched = capturing.capture_executable(CaptureMode::Relaxed, |scope| scope.fill(&mut buffer, 5u32)).unwrap();
+    capturing.synchronize().unwrap();
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.fill(&mut buffer, 6u32)?;
+        scope.fill(&mut managed, 6u32)?;
+        let whole = Region { extent: [4, 1, 1], ..Region::default() };
+        let region = other.copy_region_peer(VolumeMut::new(&mut far, 4, 1), Volume::new(&buffer, 4, 1), &whole);
+        for (what, refused) in [
+            ("a launch of a graph", launched.launch(&other)),
+            ("a prefetch", other.prefetch(&managed, true)),
+            ("a copy between contexts", other.copy_peer(&mut far, &buffer)),
+            ("a region between contexts", region),
+        ] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED, "{what}: {refused}");
+            assert!(!other.is_capturing().unwrap(), "{what}");
+        }
+        scope.fill(&mut buffer, 7u32)
+    });
+    captured.unwrap().instantiate().unwrap().launch(&other).unwrap();
+    assert_eq!(other.download(&buffer).unwrap(), [7; 4]);
+}
+
+/// Whoever uses memory of a capture joins it, whatever has become of those that used the memory last.
+#[test]
+fn safety_108_memory_of_a_capture_draws_in_streams_until_that_capture_ends() {
+    let context = checked_host();
+    let [capturing, fork, other] = [(); 3].map(|()| context.create_stream().unwrap());
+    let mut buffer = capturing.upload(&[1u32; 4]).unwrap();
+    let mut copy = capturing.upload(&[2u32; 4]).unwrap();
+    let mut copy_elsewhere = capturing.upload(&[2u32; 4]).unwrap();
+    capturing.synchronize().unwrap();
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.fork(&fork)?;
+        fork.fill(&mut buffer, 7u32)?;
+        scope.join(&fork)?;
+        // The stream that used the memory last is gone.
+        drop(fork);
+        other.fill(&mut buffer, 9u32)?;
+        assert!(other.is_capturing()?);
+        scope.join(&other)
+    });
+    let graph = captured.unwrap();
+    assert!(is_a_chain(&graph));
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.copy(&mut copy, &buffer)?;
+        // Another capture reads the memory too, and ends.
+        let fourth = context.create_stream()?;
+        fourth.capture(CaptureMode::Relaxed, |scope| scope.copy(&mut copy_elsewhere, &buffer))?;
+        other.fill(&mut buffer, 3u32)?;
+        assert!(other.is_capturing()?);
+        scope.join(&other)
+    });
+    assert!(is_a_chain(&captured.unwrap()));
+    assert_eq!(other.download(&buffer).unwrap(), [1; 4]);
+}
+
+#[test]
+fn safety_108_streams_of_other_contexts_join_a_capture() {
+    let context = checked_host();
+    let elsewhere = context.device().create_context(ContextFlags::empty()).unwrap();
+    let [capturing, third] = [(); 2].map(|()| context.create_stream().unwrap());
+    let other = elsewhere.create_stream().unwrap();
+    let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.fill(&mut pinned, 1u32)?;
+        other.fill(&mut pinned, 2u32)?;
+        assert!(other.is_capturing()?);
+        third.fill(&mut pinned, 3u32)?;
+        assert!(third.is_capturing()?);
+        scope.join(&other)?;
+        scope.join(&third)
+    });
+    let graph = captured.unwrap();
+    assert!(is_a_chain(&graph));
+    assert_eq!(pinned.read(|elements| elements.to_vec()).unwrap(), [0; 4]);
+    graph.instantiate().unwrap().launch(&capturing).unwrap();
+    capturing.synchronize().unwrap();
+    assert_eq!(pinned.read(|elements| elements.to_vec()).unwrap(), [3; 4]);
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.fork(&other)?;
+        other.launch_repeatable_host_func(|| ())?;
+        scope.join(&other)
+    });
+    assert_eq!(captured.unwrap().nodes().unwrap().len(), 1);
 }

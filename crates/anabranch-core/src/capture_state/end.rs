@@ -192,7 +192,10 @@ impl FinishedCapture {
     ) -> Result<Part> {
         let graph = match self.into {
             Some(object) => {
-                object.lock(operation)?.retained_mut().merge(&self.retained);
+                let mut guard = object.lock_for_capture(operation)?;
+                guard.retained_mut().merge(&self.retained);
+                guard.set_captured(false);
+                drop(guard);
                 object
             }
             // SAFETY: the driver has just made the graph of the capture, which has retained what its nodes refer to.

@@ -2,6 +2,7 @@
 
 use super::history::CapturedHistory;
 use super::{CaptureState, CapturedClock, Capturing, MissingOrder, capturing};
+use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::memory::Allocation;
 use crate::raw_event::RawEvent;
@@ -48,8 +49,8 @@ impl CaptureState {
         }
     }
 
-    /// Makes a stream that is about to use memory of the capture join the capture. `false`: the capture has ended, or
-    /// no longer uses the memory.
+    /// Makes a stream that is about to use memory of the capture join the capture, unless the capture has ended, or no longer
+    /// uses the memory.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
@@ -58,17 +59,16 @@ impl CaptureState {
         stream: &OpenStream,
         address: DevicePointer,
         operation: &'static str,
-    ) -> Result<bool> {
-        let Some(last) = self.last_stream(stream, address) else { return Ok(false) };
+    ) -> Result<()> {
+        let Some(last) = self.last_stream(stream, address) else { return Ok(()) };
         if stream.context().is_order_strict() {
             return Err(stream.refuse_order(&last.place(), operation));
         }
         // The error of a failure is reported by the use, which then has no capture.
-        let joined = wait_for_stream(stream, &last).is_ok() && stream.is_capturing();
-        if joined {
+        if wait_for_stream(stream, &last).is_ok() && stream.is_capturing() {
             stream.count_orders(1);
         }
-        Ok(joined)
+        Ok(())
     }
 
     /// Like [`check_order`](Self::check_order), for a stream that would join.
@@ -82,14 +82,21 @@ impl CaptureState {
         }
     }
 
-    /// The stream that used memory in the capture last, if the capture has not ended.
+    /// If the capture has not ended, and uses the memory: the stream that used it last, or else the origin, which follows
+    /// those that have ended.
     pub(super) fn last_stream(&self, stream: &StreamCore, address: DevicePointer) -> Option<Arc<StreamCore>> {
         let last = {
             let inner = self.inner.lock();
             if inner.has_ended { None } else { inner.history.last_stream(address.0) }
         }?;
-        let streams = stream.context().streams();
-        streams.into_iter().find(|stream| stream.id() == last && stream.is_live())
+        self.find_stream(last, stream).or_else(|| self.find_stream(self.origin, stream))
+    }
+
+    /// A stream that has not ended, of the context of another one or of the origin.
+    fn find_stream(&self, id: u64, near: &StreamCore) -> Option<Arc<StreamCore>> {
+        let find =
+            |context: &ContextCore| context.streams().into_iter().find(|stream| stream.id() == id && stream.is_live());
+        find(near.context()).or_else(|| find(&self.context))
     }
 
     /// Whether the capture has not ended, and uses the memory.
@@ -161,9 +168,8 @@ impl Capturing {
         let missing = loop {
             let missing = find(&self.inner.lock().history);
             let Some(unknown) = missing.unknown else { break missing };
-            let streams = stream.context().streams();
-            let unknown = streams.iter().find(|stream| stream.id() == unknown && stream.is_live());
-            self.resolve(unknown.ok_or_else(|| refuse_unknown_nodes(stream))?)?;
+            let unknown = self.find_stream(unknown, stream).ok_or_else(|| refuse_unknown_nodes(stream))?;
+            self.resolve(&unknown)?;
         };
         let has_early_edges = self.inner.lock().has_early_edges;
         add_dependencies(stream, &missing.nodes, has_early_edges)?;
@@ -248,7 +254,7 @@ pub fn wait_for_stream(stream: &OpenStream, earlier: &StreamCore) -> Result<()> 
 fn wait_for_captured(stream: &OpenStream, earlier: &StreamCore) -> Result<bool> {
     let operation = "ordering a stream behind another";
     let context = stream.context();
-    let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
+    let event = RawEvent::create(earlier.context(), EventFlags::DISABLE_TIMING)?;
     let membership = earlier.shared().membership();
     let (capture, clock) = loop {
         let observed = membership.observe();
