@@ -114,7 +114,7 @@ fn after_a_launch_was_refused(environment: &Environment) -> Verdict {
         (
             "an address that is not aligned",
             NodeParameters::Fill(FillNode { address: odd(&word), pattern: FillPattern::U32(1), ..fill }),
-            true,
+            false,
         ),
     ] {
         let graph = RawGraph::row(environment, 1)?;

@@ -91,8 +91,8 @@ impl GraphState {
         Ok(added)
     }
 
-    /// Looks at what hardware looks at before what a new node depends on: kernels but for missing
-    /// arguments, fills of 64 bits, child graphs, and nodes of memory.
+    /// Looks at what hardware looks at before what a new node depends on: kernels but for missing arguments, fills of 64 bits or of
+    /// an address that is not aligned, child graphs, and nodes of memory.
     ///
     /// # Safety
     /// As for [`add_node`](Self::add_node).
@@ -106,6 +106,10 @@ impl GraphState {
             // The driver is never asked, because its nodes have no such patterns.
             NodeParameters::Fill(FillNode { pattern: FillPattern::U64(_), .. }) => {
                 return Err(Failure::argument(Status::INVALID_VALUE, "a node fills with patterns of 1, 2 or 4 bytes"));
+            }
+            NodeParameters::Fill(fill) if !fill.address.0.is_multiple_of(fill.pattern.width() as u64) => {
+                // SAFETY: as the caller promises.
+                return unsafe { self.make_plain(parameters) }.map(Checked::Action);
             }
             NodeParameters::Child(child) => {
                 // SAFETY: the caller promises that the graph exists.
