@@ -41,13 +41,26 @@ pub(crate) fn refused(
     raise(py, &Error::argument(status, operation, message).with_hint(hint))
 }
 
-/// Refuses calls in a child of a fork, where they might wait for threads that do not exist; and inside of a host function, where a
-/// driver would wait for the function: it does not know that this thread runs it, and cannot refuse them.
+/// Whether the library may be called: not in a child of a fork, where a call might wait for threads that do not exist; and not
+/// inside of a host function, where a driver would wait for the function: it does not know that this thread runs it, and cannot
+/// refuse calls.
+#[inline(always)]
+pub(crate) fn is_usable() -> bool {
+    !process::is_forked() && (!threads::is_any_attached() || !is_inside())
+}
+
+/// Whether this thread runs a host function. A function of its own: the mark of the thread costs more to find than all else that is
+/// asked, and would be looked for in any case.
+#[cold]
+#[inline(never)]
+fn is_inside() -> bool {
+    InsideWork::is_entered()
+}
+
+/// Refuses calls where the library must not be called.
 #[inline]
 pub(crate) fn require_usable(py: Python<'_>) -> PyResult<()> {
-    // The mark of the thread costs more to read than the others.
-    let is_inside = || threads::is_any_attached() && InsideWork::is_entered();
-    if process::is_forked() || is_inside() { Err(unusable(py)) } else { Ok(()) }
+    if is_usable() { Ok(()) } else { Err(unusable(py)) }
 }
 
 /// Refuses in a child of a fork what needs no driver, but memory of it, which is not there.

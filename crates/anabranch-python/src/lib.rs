@@ -4,6 +4,7 @@ mod classes;
 mod dtype;
 mod error;
 mod exit;
+mod fast_call;
 mod few;
 mod host_data;
 mod host_functions;
@@ -18,7 +19,8 @@ use pyo3::prelude::*;
 /// What the package is made of; import `anabranch` instead.
 #[pymodule]
 mod _anabranch {
-    use super::{Bound, PyModule, PyModuleMethods, PyResult};
+    use super::classes::{event, executable, stream};
+    use super::{Bound, PyModule, PyModuleMethods, PyResult, fast_call};
 
     #[pymodule_export]
     use super::classes::arguments::{Reads, Scalar};
@@ -65,6 +67,12 @@ mod _anabranch {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let py = module.py();
+        fast_call::install::<event::Record>(py)?;
+        fast_call::install::<event::Wait>(py)?;
+        fast_call::install::<stream::Record>(py)?;
+        fast_call::install::<stream::Wait>(py)?;
+        fast_call::install::<executable::Launch>(py)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -6,6 +6,7 @@ use crate::classes::graph::Graph;
 use crate::classes::node_work::NodeWork;
 use crate::classes::open_graph::GraphNode;
 use crate::classes::stream::Stream;
+use crate::fast_call::{self, FastCall, General};
 use crate::slot::Slot;
 use crate::wait;
 use pyo3::prelude::*;
@@ -21,6 +22,26 @@ impl ExecutableGraph {
     pub(crate) fn new(executable: anabranch::ExecutableGraph) -> Self {
         let id = executable.id();
         Self { slot: Slot::new("executable graph", executable), id }
+    }
+}
+
+/// `ExecutableGraph.launch`.
+pub(crate) struct Launch;
+
+impl FastCall for Launch {
+    type Object = ExecutableGraph;
+    type Argument = Stream;
+    const NAME: &'static str = "launch";
+    const GENERAL: &'static General = {
+        static GENERAL: General = General::new();
+        &GENERAL
+    };
+
+    #[inline(always)]
+    fn call(executable: &Bound<'_, ExecutableGraph>, stream: &Bound<'_, Stream>) -> Option<anabranch::Result<()>> {
+        let py = executable.py();
+        let (executable, stream) = (executable.get().slot.peek(py)?, stream.get().peek(py)?);
+        fast_call::call(py, || executable.launch(&stream))
     }
 }
 
