@@ -112,7 +112,11 @@ class Stream:
             raise RuntimeError(
                 f"Event from device {event.device} cannot be recorded on stream from device {self.device}"
             )
-        self._native.record(event._native, external=(external or event.enable_timing) and self._is_in_capture)
+        if (external or event.enable_timing) and self._is_in_capture:
+            self._native.record(event._native, external=True)
+        else:
+            # Without a keyword, which costs more than the record.
+            self._native.record(event._native)
         return event
 
     def wait_event(self, event: Event, external: bool = False) -> None:
@@ -120,7 +124,10 @@ class Stream:
 
         While the stream captures, an external wait becomes a node, which waits at each launch for the latest record.
         """
-        self._native.wait(event._native, external=external and self._is_in_capture)
+        if external and self._is_in_capture:
+            self._native.wait(event._native, external=True)
+        else:
+            self._native.wait(event._native)
         self._note_capture()
 
     def wait_stream(self, other_stream: Stream, event: Event | None = None, external: bool = False) -> None:
@@ -130,7 +137,10 @@ class Stream:
         """
         if event is None:
             event = other_stream.cached_event
-        other_stream._native.record(event._native, external=external and other_stream._is_in_capture)
+        if external and other_stream._is_in_capture:
+            other_stream._native.record(event._native, external=True)
+        else:
+            other_stream._native.record(event._native)
         self.wait_event(event, external)
 
     @property

@@ -29,14 +29,3 @@ def require_handle(handle: int) -> int:
     if handle < _FIRST_HANDLE:
         raise CUDARuntimeError(_INVALID_HANDLE)
     return handle
-
-
-def event_of(event: Any) -> anabranch.Event:
-    """The package's event of an object: this module's or the package's, or any other object with ``ptr``."""
-    from .stream import Event
-
-    if isinstance(event, Event):
-        return event._native
-    if isinstance(event, anabranch.Event):
-        return event
-    return _devices.context().event_from_handle(require_handle(event.ptr), event)

@@ -13,7 +13,7 @@ from anabranch import _contained
 from . import _devices, runtime
 from ._current import current
 from ._errors import CUDARuntimeError, of_runtime
-from ._native import DEFAULT_STREAMS, LEGACY, default_stream, event_of, require_handle
+from ._native import DEFAULT_STREAMS, LEGACY, default_stream, require_handle
 from ._runtime_streams import INVALID_VALUE, INVALIDATED
 from .graph import Graph
 
@@ -77,7 +77,7 @@ def _create_event(block: bool, disable_timing: bool, interprocess: bool) -> anab
 @of_runtime
 def get_elapsed_time(start_event: Any, end_event: Any) -> float:
     """The time between two events in milliseconds."""
-    start, end = event_of(start_event), event_of(end_event)
+    start, end = _event_of(start_event), _event_of(end_event)
     return end.elapsed_since(start)
 
 
@@ -186,13 +186,13 @@ class _BaseStream:
     def record(self, event: Any = None) -> Any:
         """Records an event behind all work until now, or else a new one, and returns it."""
         event = Event() if event is None else event
-        event_of(event).record(self._native)
+        _event_of(event).record(self._native)
         return event
 
     @of_runtime
     def wait_event(self, event: Any) -> None:
         """Lets later work wait for an event."""
-        self._native.wait(event_of(event))
+        self._native.wait(_event_of(event))
 
     @of_runtime
     def begin_capture(self, mode: int | None = None) -> None:
@@ -325,6 +325,15 @@ def _native_of(stream: Any) -> anabranch.Stream:
     if ptr in DEFAULT_STREAMS:
         return default_stream(ptr, _devices.current())
     return _devices.context().stream_from_handle(require_handle(ptr), stream)
+
+
+def _event_of(event: Any) -> anabranch.Event:
+    """The package's event of an object: this module's or the package's, or any other object with ``ptr``."""
+    if isinstance(event, Event):
+        return event._native
+    if isinstance(event, anabranch.Event):
+        return event
+    return _devices.context().event_from_handle(require_handle(event.ptr), event)
 
 
 Stream.null = Stream(null=True)
