@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import sys
 import threading
@@ -370,3 +371,12 @@ os._exit(0)
 """
     result = run_python(program)
     assert (result.returncode, result.stdout) == (0, "interrupted\n" * 3), result.stderr
+
+
+@pytest.mark.parametrize("make", [cuda.Stream, lambda: cuda.Stream.from_external(cuda.Stream())])
+def test_streams_are_not_copied(make):
+    stream = make()
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            duplicate(stream)
+    assert stream.done

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
+import pickle
 
 import pytest
 from conftest import KERNELS
@@ -22,6 +24,14 @@ def test_streams(wp):
     assert stream.__cuda_stream__() == (0, stream.cuda_stream)
     assert wp.Stream().device is wp.get_device()
     assert len({stream, stream, wp.Stream()}) == 2
+
+
+def test_streams_are_not_copied(wp):
+    stream = wp.Stream()
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="neither copied nor pickled"):
+            duplicate(stream)
+    assert stream.is_complete
 
 
 @pytest.mark.parametrize(("priority", "expected"), [(0, 0), (-1, -1), (-5, -1), (3, 0), (True, 0)])

@@ -62,6 +62,10 @@ class Stream:
         except AnabranchError as error:
             raise described(f"Failed to create stream on device {device}", error) from error
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy would stand for another stream than the original while a branch or a body is captured.
+        raise TypeError("a stream can be neither copied nor pickled")
+
     def _set_up(self, device: Device, owner: bool) -> None:
         self.device = device
         self.owner = owner

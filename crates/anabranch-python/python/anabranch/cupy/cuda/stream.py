@@ -97,6 +97,10 @@ class _BaseStream:
         # The package's streams for the handle, by the numbers of devices.
         self._natives: dict[int, anabranch.Stream] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In CuPy, a copy ends the stream of the original.
+        raise TypeError("a stream can be neither copied nor pickled")
+
     @property
     def ptr(self) -> int:
         """The handle of the driver."""
