@@ -14,6 +14,7 @@ pub(crate) mod event;
 pub(crate) mod executable;
 pub(crate) mod graph;
 pub(crate) mod module;
+mod node_parameters;
 pub(crate) mod node_work;
 pub(crate) mod open_graph;
 mod open_stream;

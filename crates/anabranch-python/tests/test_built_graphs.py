@@ -277,3 +277,51 @@ def test_wrong_uses_are_one_exception(stream, context, graph, module):
     buffer.close()
     with pytest.raises(anabranch.AnabranchError, match="closed"):
         NodeWork.fill(buffer, 0)
+
+
+def test_nodes_say_what_they_do(context, stream, module, graph):
+    source, target = stream.upload([1, 2, 3], "uint32"), stream.allocate(3, "uint32")
+    event, signal = context.create_event(), context.create_signal()
+    kernel = module.kernel("add")
+    child = context.create_graph()
+    child.add((), NodeWork.empty())
+    value = graph.create_conditional(default=1)
+    allocated, memory = graph.add_allocation((), 16)
+    work = [
+        NodeWork.copy(target, source),
+        NodeWork.fill(target[1:], 9),
+        NodeWork.kernel(kernel, (1, 3), target, 10, 3),
+        NodeWork.event_record(event),
+        NodeWork.event_wait(event),
+        NodeWork.write_signal(signal, 5),
+        NodeWork.wait_signal(signal, 5, "equal"),
+        NodeWork.child(child),
+        NodeWork.empty(),
+        NodeWork.host_func(print),
+    ]
+    nodes = [graph.add((), each) for each in work]
+    looped = graph.add_conditional((), value, "while")
+    copied, filled, added, recorded, waited, wrote, awaited, inside, empty, called = (
+        graph.node_parameters(node) for node in nodes
+    )
+    everything = [*nodes, allocated, looped]
+    assert [graph.node_parameters(node)["kind"] for node in everything] == [graph.node_kind(node) for node in everything]
+    assert (copied["source"]["address"], copied["destination"]["address"]) == (source.address, target.address)
+    assert copied["extent"] == (12, 1, 1) and copied["source"]["origin"] == (0, 0, 0)
+    assert filled["address"] == target.address + 4 and filled["pattern"] == (9).to_bytes(4, "little")
+    assert (filled["width"], filled["height"]) == (2, 1)
+    assert (added["grid"], added["block"], added["cluster"]) == ((1, 1, 1), (3, 1, 1), None)
+    assert added["function"] == kernel.handle and added["shared_bytes"] == 0 and added["cooperative"] is False
+    assert added["arguments"] == [target.address.to_bytes(8, "little"), (10).to_bytes(4, "little"), (3).to_bytes(4, "little")]
+    assert recorded["event"] == waited["event"] == event.handle
+    (write,), (wait,) = wrote["operations"], awaited["operations"]
+    assert (write["operation"], write["value"], wait["operation"], wait["condition"]) == ("write", 5, "wait", "equal")
+    assert write["address"] == wait["address"] and "condition" not in write
+    assert inside["graph"] not in (0, child.handle) and set(empty) == set(called) == {"kind"}
+    assert graph.node_parameters(allocated)["address"] == memory.address
+    assert graph.node_parameters(allocated)["bytes"] >= 16
+    loop = graph.node_parameters(looped)
+    assert loop["condition"] == "while" and loop["bodies"] == [graph.body(looped, 0).handle]
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        child.node_parameters(nodes[0])
+    assert caught.value.name == "CUDA_ERROR_INVALID_VALUE"

@@ -4,6 +4,7 @@ use crate::classes::buffer::Buffer;
 use crate::classes::conditional::{Conditional, kind_of};
 use crate::classes::context::Context;
 use crate::classes::executable::ExecutableGraph;
+use crate::classes::node_parameters;
 use crate::classes::node_work::NodeWork;
 use crate::classes::open_graph::{GraphNode, OpenGraph, nodes_of};
 use crate::classes::stream::Stream;
@@ -14,6 +15,7 @@ use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::{DevicePointer, EdgeData, GraphEdge, InstantiateFlags, Node};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Work that is described once and launched many times: nodes, and the order between them. Captured from a stream, or built by
 /// hand.
@@ -251,6 +253,15 @@ impl Graph {
     fn node_kind(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<String> {
         let (graph, node) = (self.slot.get(py)?, node.get().0);
         wait::call(py, || graph.read(|graph| graph.node_kind(node).map(|kind| kind.to_string())))
+    }
+
+    /// What a node does, as a dict: its "kind", and what the driver says of it by name, such as the "grid" and the "arguments" of
+    /// a kernel as bytes, or the "address", "pattern" and "width" of a fill. Handles and addresses are numbers, which are valid as
+    /// long as the graph. Changing the dict changes nothing; `set_node` does.
+    fn node_parameters<'py>(&self, py: Python<'py>, node: &Bound<'py, GraphNode>) -> PyResult<Bound<'py, PyDict>> {
+        let (graph, node) = (self.slot.get(py)?, node.get().0);
+        let parameters = wait::call(py, || graph.read(|graph| graph.node_parameters(node)))?;
+        node_parameters::to_python(py, &parameters)
     }
 
     /// The node of a clone of this graph that was copied from a node of this one.
