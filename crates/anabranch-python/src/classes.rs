@@ -12,6 +12,7 @@ mod cuda_array;
 pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod executable;
+pub(crate) mod frequent;
 pub(crate) mod graph;
 pub(crate) mod module;
 mod node_parameters;

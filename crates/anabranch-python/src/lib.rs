@@ -19,8 +19,8 @@ use pyo3::prelude::*;
 /// What the package is made of; import `anabranch` instead.
 #[pymodule]
 mod _anabranch {
-    use super::classes::{event, executable, stream};
-    use super::{Bound, PyModule, PyModuleMethods, PyResult, fast_call};
+    use super::classes::frequent;
+    use super::{Bound, PyModule, PyModuleMethods, PyResult};
 
     #[pymodule_export]
     use super::classes::arguments::{Reads, Scalar};
@@ -67,12 +67,7 @@ mod _anabranch {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        let py = module.py();
-        fast_call::install::<event::Record>(py)?;
-        fast_call::install::<event::Wait>(py)?;
-        fast_call::install::<stream::Record>(py)?;
-        fast_call::install::<stream::Wait>(py)?;
-        fast_call::install::<executable::Launch>(py)?;
+        frequent::install(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

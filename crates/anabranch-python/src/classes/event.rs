@@ -3,7 +3,6 @@
 use crate::classes::completion::Completion;
 use crate::classes::context::Context;
 use crate::classes::stream::Stream;
-use crate::fast_call::{self, FastCall, General};
 use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::EventFlags;
@@ -31,46 +30,6 @@ impl Event {
     #[inline]
     pub(crate) fn peek<'a>(&'a self, py: Python<'a>) -> Option<Lent<'a, anabranch::Event>> {
         self.slot.peek(py)
-    }
-}
-
-/// `Event.record`.
-pub(crate) struct Record;
-
-impl FastCall for Record {
-    type Object = Event;
-    type Argument = Stream;
-    const NAME: &'static str = "record";
-    const GENERAL: &'static General = {
-        static GENERAL: General = General::new();
-        &GENERAL
-    };
-
-    #[inline(always)]
-    fn call(event: &Bound<'_, Event>, stream: &Bound<'_, Stream>) -> Option<anabranch::Result<()>> {
-        let py = event.py();
-        let (event, stream) = (event.get().peek(py)?, stream.get().peek(py)?);
-        fast_call::call(py, || event.record(&stream))
-    }
-}
-
-/// `Event.wait`.
-pub(crate) struct Wait;
-
-impl FastCall for Wait {
-    type Object = Event;
-    type Argument = Stream;
-    const NAME: &'static str = "wait";
-    const GENERAL: &'static General = {
-        static GENERAL: General = General::new();
-        &GENERAL
-    };
-
-    #[inline(always)]
-    fn call(event: &Bound<'_, Event>, stream: &Bound<'_, Stream>) -> Option<anabranch::Result<()>> {
-        let py = event.py();
-        let (event, stream) = (event.get().peek(py)?, stream.get().peek(py)?);
-        fast_call::call(py, || stream.wait_event(&event))
     }
 }
 

@@ -6,8 +6,7 @@ use crate::classes::graph::Graph;
 use crate::classes::node_work::NodeWork;
 use crate::classes::open_graph::GraphNode;
 use crate::classes::stream::Stream;
-use crate::fast_call::{self, FastCall, General};
-use crate::slot::Slot;
+use crate::slot::{Lent, Slot};
 use crate::wait;
 use pyo3::prelude::*;
 
@@ -23,25 +22,11 @@ impl ExecutableGraph {
         let id = executable.id();
         Self { slot: Slot::new("executable graph", executable), id }
     }
-}
 
-/// `ExecutableGraph.launch`.
-pub(crate) struct Launch;
-
-impl FastCall for Launch {
-    type Object = ExecutableGraph;
-    type Argument = Stream;
-    const NAME: &'static str = "launch";
-    const GENERAL: &'static General = {
-        static GENERAL: General = General::new();
-        &GENERAL
-    };
-
-    #[inline(always)]
-    fn call(executable: &Bound<'_, ExecutableGraph>, stream: &Bound<'_, Stream>) -> Option<anabranch::Result<()>> {
-        let py = executable.py();
-        let (executable, stream) = (executable.get().slot.peek(py)?, stream.get().peek(py)?);
-        fast_call::call(py, || executable.launch(&stream))
+    /// The executable graph, if it is open.
+    #[inline]
+    pub(crate) fn peek<'a>(&'a self, py: Python<'a>) -> Option<Lent<'a, anabranch::ExecutableGraph>> {
+        self.slot.peek(py)
     }
 }
 

@@ -16,7 +16,6 @@ use crate::classes::pool::MemoryPool;
 use crate::classes::signal::{Signal, condition_of};
 use crate::classes::transfer;
 use crate::dtype::DType;
-use crate::fast_call::{self, FastCall, General};
 use crate::host_data::HostData;
 use crate::host_functions::Function;
 use crate::memory::{Memory, View, extents};
@@ -67,47 +66,6 @@ impl Stream {
     #[inline]
     pub(crate) fn peek<'a>(&'a self, py: Python<'a>) -> Option<Lent<'a, OpenStream>> {
         self.slot.peek(py)
-    }
-}
-
-/// `Stream.record` of an event.
-pub(crate) struct Record;
-
-impl FastCall for Record {
-    type Object = Stream;
-    type Argument = Event;
-    const NAME: &'static str = "record";
-    const RETURNS_ARGUMENT: bool = true;
-    const GENERAL: &'static General = {
-        static GENERAL: General = General::new();
-        &GENERAL
-    };
-
-    #[inline(always)]
-    fn call(stream: &Bound<'_, Stream>, event: &Bound<'_, Event>) -> Option<anabranch::Result<()>> {
-        let py = stream.py();
-        let (stream, event) = (stream.get().peek(py)?, event.get().peek(py)?);
-        fast_call::call(py, || stream.record(&event).map(drop))
-    }
-}
-
-/// `Stream.wait` for an event.
-pub(crate) struct Wait;
-
-impl FastCall for Wait {
-    type Object = Stream;
-    type Argument = Event;
-    const NAME: &'static str = "wait";
-    const GENERAL: &'static General = {
-        static GENERAL: General = General::new();
-        &GENERAL
-    };
-
-    #[inline(always)]
-    fn call(stream: &Bound<'_, Stream>, event: &Bound<'_, Event>) -> Option<anabranch::Result<()>> {
-        let py = stream.py();
-        let (stream, event) = (stream.get().peek(py)?, event.get().peek(py)?);
-        fast_call::call(py, || stream.wait_event(&event))
     }
 }
 
