@@ -301,3 +301,25 @@ except MemoryError:
 """
     )
     assert result.stdout == "refused\n", result.stderr
+
+
+def test_managed_memory_is_moved_ahead(device, context, stream):
+    memory, other = context.allocate_managed(8, "uint32"), stream.allocate(8, "uint32")
+    stream.fill(memory, 7)
+    try:
+        stream.prefetch(memory, to_host=True)
+    except anabranch.AnabranchError as error:
+        # A device without concurrent access moves it by itself.
+        assert device.backend != "host" and error.name == "CUDA_ERROR_NOT_SUPPORTED"
+        return
+    stream.prefetch(memory[2:4])
+    assert stream.prefetch(buffer=memory, to_host=False) is None
+    assert stream.download(memory).tolist() == [7] * 8
+    with pytest.raises(anabranch.AnabranchError, match="not managed") as caught:
+        stream.prefetch(other)
+    assert caught.value.name == "CUDA_ERROR_INVALID_VALUE"
+    with pytest.raises(anabranch.AnabranchError):
+        device.create_context().create_stream().prefetch(memory)
+    memory.close()
+    with pytest.raises(anabranch.AnabranchError, match="closed"):
+        stream.prefetch(memory)

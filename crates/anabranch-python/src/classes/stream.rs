@@ -299,6 +299,13 @@ impl Stream {
         transfer::note_use(py, &*self.get(py)?, buffer)
     }
 
+    /// Moves managed memory (`Context.allocate_managed`), or a part of it, to this stream's device, or to the host, ahead of its use
+    /// there. It never changes results.
+    #[pyo3(signature = (buffer, *, to_host = false))]
+    fn prefetch(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, to_host: bool) -> PyResult<()> {
+        transfer::prefetch(py, &*self.get(py)?, buffer, to_host)
+    }
+
     /// Launches a kernel. `config` is a LaunchConfig or a pair of grid and block. Arguments are buffers, which the kernel may
     /// write unless they are in Reads, and numbers: an int or a float gets the size of the parameter; a number of NumPy or ctypes,
     /// a Scalar, or bytes must have it. Arguments have to be of the types that the kernel declares: only their number and sizes

@@ -7,7 +7,7 @@ use crate::dtype::{DType, Element, TypedCall};
 use crate::host_data::{HostData, memoryview};
 use crate::memory::{View, in_turn};
 use crate::{error, wait};
-use anabranch::{BufferSliceMut, FillElement, Status};
+use anabranch::{BufferSliceMut, FillElement, MemoryLocation, Prefetch, Status};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -84,6 +84,18 @@ pub(crate) fn note_use(py: Python<'_>, stream: &OpenStream, buffer: &Bound<'_, B
             let bytes = unsafe { view.bytes_mut("noting a use") }?;
             stream.submit_foreign((bytes,), |_| ())
         })
+    })
+}
+
+/// Moves managed memory to the stream's device, or to the host.
+pub(crate) fn prefetch(py: Python<'_>, stream: &OpenStream, buffer: &Bound<'_, Buffer>, to_host: bool) -> PyResult<()> {
+    let view = buffer.get().view(py)?;
+    wait::call(py, || {
+        let location = match to_host {
+            true => MemoryLocation::Host,
+            false => MemoryLocation::Device(stream.device().ordinal()),
+        };
+        in_turn(&[&view.memory], || stream.prefetch_batch([Prefetch::new(view.bytes()?, location)?]))
     })
 }
 
