@@ -6,7 +6,7 @@ use super::checker::Checker;
 use super::frame::Buffer;
 use super::warp::{State, Stop, Surroundings, Warp, places};
 use crate::fault::{Detail, Fault, FaultCode};
-use crate::machine::{Arena, Failure, Op, Plane, Regions, Scratch, Wide};
+use crate::machine::{Arena, Failure, Lanes, Observer, Op, Plane, Regions, Scratch, Wide};
 use crate::ops::control;
 use crate::types::Space;
 
@@ -26,19 +26,23 @@ pub enum Progress {
 
 /// Runs blocks of a launch, one after another, on the thread that has it.
 pub struct BlockRun<'l> {
-    launch: &'l Launch<'l>,
-    warps: Vec<Warp>,
+    block: Block<'l>,
     /// Where the threads of each warp are.
     threads: Vec<[Plane; 3]>,
     shared: Buffer,
-    /// Where it is: as it stands, so that each warp copies it at once.
-    arena: Arena,
+    scratch: Box<Scratch>,
+    checker: Option<Checker<'l>>,
+}
+
+/// The warps of a block, and what they wait for.
+struct Block<'l> {
+    launch: &'l Launch<'l>,
+    warps: Vec<Warp>,
     barriers: [Barrier; barrier::COUNT],
     /// A bit for each barrier that threads wait at.
     waiting: u32,
-    scratch: Box<Scratch>,
-    checker: Option<Checker<'l>>,
-    block_index: [u32; 3],
+    index: [u32; 3],
+    /// The warp that is next.
     next: usize,
     performed: u64,
     /// Nothing is left to run: the block has not begun, has ended or has failed.
@@ -51,7 +55,7 @@ unsafe impl Send for BlockRun<'_> {}
 
 impl std::fmt::Debug for BlockRun<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("BlockRun").field("block", &self.block_index).finish_non_exhaustive()
+        formatter.debug_struct("BlockRun").field("block", &self.block.index).finish_non_exhaustive()
     }
 }
 
@@ -60,27 +64,82 @@ impl<'l> BlockRun<'l> {
     pub fn new(launch: &'l Launch<'l>) -> BlockRun<'l> {
         let threads: u32 = launch.geometry.block.iter().product();
         let shared = Buffer::new(launch.geometry.total_shared as usize);
-        let arena = Arena { start: shared.address(), bytes: launch.geometry.total_shared.into() };
         BlockRun {
-            launch,
-            warps: (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect(),
+            block: Block {
+                launch,
+                warps: (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect(),
+                barriers: Default::default(),
+                waiting: 0,
+                index: [0; 3],
+                next: 0,
+                performed: 0,
+                ended: true,
+            },
             threads: (0..threads.div_ceil(32)).map(|number| places(launch, number)).collect(),
             shared,
-            arena,
-            barriers: Default::default(),
-            waiting: 0,
             scratch: Box::new(Scratch { addresses: Wide([0; 32]), regions: Regions::EMPTY }),
             checker: None,
-            block_index: [0; 3],
-            next: 0,
-            performed: 0,
-            ended: true,
         }
     }
 
     /// Begins a block of the grid, and forgets the one before.
     pub fn start(&mut self, block: u64) {
-        self.block_index = self.launch.block_index(block);
+        let launch = self.block.launch;
+        let index = launch.block_index(block);
+        self.block.start(index);
+        self.shared.clear();
+        self.checker = launch.options.checked.then(|| Checker::new(launch, index));
+    }
+
+    /// Operations that the block has performed, of one warp each.
+    pub fn performed(&self) -> u64 {
+        self.block.performed
+    }
+
+    /// Runs about this many operations of the block, of one warp each. A block that has not been started is done.
+    pub fn step(&mut self, operations: u64) -> Progress {
+        if self.block.ended {
+            return Progress::Done;
+        }
+        let launch = self.block.launch;
+        let around = Surroundings { launch, checker: self.checker.as_ref() };
+        // What differs from warp to warp is what they fill in.
+        let mut lanes = Lanes {
+            registers: std::ptr::null_mut(),
+            mask: 0,
+            taken: 0,
+            live: 0,
+            warp: 0,
+            addresses: &mut self.scratch.addresses,
+            threads: NOWHERE,
+            block_index: self.block.index,
+            geometry: &launch.geometry,
+            memory: launch.memory,
+            direct: launch.direct,
+            regions: &mut self.scratch.regions,
+            shared: Arena { start: self.shared.address(), bytes: launch.geometry.total_shared.into() },
+            local: Arena { start: 0, bytes: 0 },
+            frame_local: 0,
+            parameters: Arena {
+                start: launch.parameters.as_ptr().expose_provenance() as u64,
+                bytes: launch.parameter_bytes,
+            },
+            constants: &launch.program.constants,
+            observer: around.checker.map(|checker| checker as &dyn Observer),
+            locate: launch.program.locate,
+            watches: false,
+            failure: None,
+        };
+        self.block.run(&around, &mut lanes, &self.threads, operations)
+    }
+}
+
+/// The places of no warp.
+const NOWHERE: &[Plane; 3] = &[Plane([0; 32]); 3];
+
+impl Block<'_> {
+    fn start(&mut self, index: [u32; 3]) {
+        self.index = index;
         for warp in &mut self.warps {
             warp.start(self.launch);
         }
@@ -88,23 +147,18 @@ impl<'l> BlockRun<'l> {
             self.barriers = Default::default();
             self.waiting = 0;
         }
-        self.shared.clear();
-        self.checker = self.launch.options.checked.then(|| Checker::new(self.launch, self.block_index));
         self.next = 0;
         self.performed = 0;
         self.ended = false;
     }
 
-    /// Operations that the block has performed, of one warp each.
-    pub fn performed(&self) -> u64 {
-        self.performed
-    }
-
-    /// Runs about this many operations of the block, of one warp each. A block that has not been started is done.
-    pub fn step(&mut self, operations: u64) -> Progress {
-        if self.ended {
-            return Progress::Done;
-        }
+    fn run<'b>(
+        &mut self,
+        around: &Surroundings<'_>,
+        lanes: &mut Lanes<'b>,
+        threads: &'b [[Plane; 3]],
+        operations: u64,
+    ) -> Progress {
         let mut left = operations;
         let mut yields = 0;
         loop {
@@ -123,13 +177,8 @@ impl<'l> BlockRun<'l> {
                 budget = budget.min(limit.saturating_sub(self.performed).max(1));
             }
             let before = budget;
-            let around = Surroundings {
-                launch: self.launch,
-                block_index: self.block_index,
-                shared: &self.arena,
-                checker: self.checker.as_ref(),
-            };
-            let stop = self.warps[index].run(&around, &self.threads[index], &mut self.scratch, &mut budget);
+            lanes.threads = &threads[index];
+            let stop = self.warps[index].run(around, lanes, &mut budget);
             self.performed += before - budget;
             left = left.saturating_sub(before - budget);
             self.next = index + 1;
@@ -224,7 +273,7 @@ impl<'l> BlockRun<'l> {
             kernel: launch.program.function(launch.kernel).name.clone(),
             line,
             source: source.map(|(file, line)| (file.to_owned(), line)),
-            block: self.block_index,
+            block: self.index,
             thread: launch.thread(self.warps[index].number, failure.lane & 31),
             address: failure.address,
             bytes: failure.bytes,
@@ -260,7 +309,7 @@ impl<'l> BlockRun<'l> {
             return wrong(FaultCode::ILLEGAL_INSTRUCTION, Detail::BarrierDivergence);
         }
         let same = (0..32).fold(0u32, |mask, lane| mask | u32::from(numbers[lane] == number) << lane) & taken;
-        if self.checker.is_some() && op.flags & control::ALIGNED != 0 && same != warp.live {
+        if self.launch.options.checked && op.flags & control::ALIGNED != 0 && same != warp.live {
             // The others may still be on their way, such as in a loop that these have left.
             warp.parts[part].state = State::Apart;
             if same != at.mask || warp.parts.iter().all(|part| part.state == State::Apart) {

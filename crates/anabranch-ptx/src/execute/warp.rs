@@ -4,13 +4,11 @@
 //! joins it. So parts meet again behind branches. A part that goes backwards often, while others could run, lets these run
 //! first: it may wait for them.
 
-use std::cell::Cell;
-
 use super::Launch;
 use super::checker::Checker;
 use super::frame::{Buffer, Frame};
 use crate::fault::{Detail, FaultCode};
-use crate::machine::{FULL, Failure, Lanes, Op, Plane, Scratch, Step};
+use crate::machine::{FULL, Failure, Lanes, Op, Plane, Step};
 use crate::types::Space;
 
 /// What a part of a warp does.
@@ -78,11 +76,9 @@ const LONG_TURN: u32 = 1 << 14;
 /// The same for one that reads memory in a way that sees what others write: it may wait for them.
 const SHORT_TURN: u32 = 32;
 
-/// What a block tells its warp.
+/// What a block tells its warps.
 pub(crate) struct Surroundings<'b> {
     pub(crate) launch: &'b Launch<'b>,
-    pub(crate) block_index: [u32; 3],
-    pub(crate) shared: &'b crate::machine::Arena,
     pub(crate) checker: Option<&'b Checker<'b>>,
 }
 
@@ -135,11 +131,7 @@ impl Warp {
             let frame = self.new_frame(launch, launch.kernel);
             self.frames.push(frame);
         }
-        let frame = &mut self.frames[0];
-        frame.lanes = self.all;
-        frame.parent = None;
-        frame.local = 0;
-        frame.depth = 0;
+        self.frames[0].lanes = self.all;
         self.live = self.all;
         self.parts.clear();
         self.parts.push(Part {
@@ -209,46 +201,16 @@ impl Warp {
         }
     }
 
-    /// Runs until something happens that the block has to know, or `budget` operations have been performed.
-    pub(crate) fn run(
-        &mut self,
-        around: &Surroundings<'_>,
-        threads: &[Plane; 3],
-        scratch: &mut Scratch,
-        budget: &mut u64,
-    ) -> Stop {
-        let launch = around.launch;
-        let mut lanes = Lanes {
-            registers: std::ptr::null_mut(),
-            mask: 0,
-            taken: 0,
-            live: self.live,
-            warp: self.number,
-            addresses: &mut scratch.addresses,
-            threads,
-            block_index: around.block_index,
-            geometry: &launch.geometry,
-            memory: launch.memory,
-            direct: launch.direct,
-            regions: &mut scratch.regions,
-            shared: *around.shared,
-            local: self.local_arena(),
-            frame_local: 0,
-            parameters: crate::machine::Arena {
-                start: launch.parameters.as_ptr().expose_provenance() as u64,
-                bytes: launch.parameter_bytes,
-            },
-            constants: &launch.program.constants,
-            observer: around.checker.map(|checker| checker as &dyn crate::machine::Observer),
-            locate: launch.program.locate,
-            watches: false,
-            failure: None,
-        };
+    /// Runs until something happens that the block has to know, or `budget` operations have been performed. `lanes` has what
+    /// all warps of the block have in common.
+    pub(crate) fn run(&mut self, around: &Surroundings<'_>, lanes: &mut Lanes<'_>, budget: &mut u64) -> Stop {
+        lanes.live = self.live;
+        lanes.warp = self.number;
+        lanes.local = self.local_arena();
+        lanes.watches = false;
         if !self.prepared {
-            self.prepare(launch, &mut lanes);
+            self.prepare(around.launch, lanes);
         }
-        let nowhere = Cell::new((0, 0));
-        let seen = around.checker.map_or(&nowhere, |checker| &checker.place);
         loop {
             if *budget == 0 {
                 break Stop::Turn;
@@ -261,7 +223,12 @@ impl Warp {
                 // Each part has had its turn, and now another warp may.
                 break Stop::Turn;
             }
-            let stop = self.run_part(index, around, &mut lanes, seen, budget);
+            let stop = match around.checker {
+                None => self.run_part(index, around, lanes, |_, _| {}, budget),
+                Some(checker) => {
+                    self.run_part(index, around, lanes, |function, place| checker.place.set((function, place)), budget)
+                }
+            };
             if let Some(stop) = stop {
                 break stop;
             }
@@ -284,13 +251,13 @@ impl Warp {
         crate::machine::Arena { start: self.local.address(), bytes: self.local_bytes() }
     }
 
-    /// Runs one part until it meets another, stops, or changes the parts.
+    /// Runs one part until it meets another, stops, or changes the parts. `see` is told each operation before it is performed.
     fn run_part(
         &mut self,
         index: usize,
         around: &Surroundings<'_>,
         lanes: &mut Lanes<'_>,
-        seen: &Cell<(u32, u32)>,
+        see: impl Fn(u32, u32),
         budget: &mut u64,
     ) -> Option<Stop> {
         let launch = around.launch;
@@ -304,7 +271,6 @@ impl Warp {
         lanes.live = self.live;
         let alone = self.parts.len() == 1;
         let mut limit = if alone { u32::MAX } else { self.next_meeting(index, part.place).unwrap_or(u32::MAX) };
-        let checked = around.checker.is_some();
         let mut place = part.place;
         let mut start = place;
         let mut step;
@@ -315,9 +281,7 @@ impl Warp {
                 self.join();
                 return None;
             }
-            if checked {
-                seen.set((function, place));
-            }
+            see(function, place);
             debug_assert!((place as usize) < ops.len());
             // SAFETY: places are those of labels, and of what follows an operation; both were checked with the function: jumps
             // go to operations, and the last one never goes on.
@@ -357,6 +321,12 @@ impl Warp {
             }
         }
         *budget = budget.saturating_sub(u64::from(place - start) + 1);
+        if step == Step::Exit && alone && lanes.taken == part.mask {
+            // Mostly a warp ends as a whole.
+            self.live = 0;
+            self.parts.clear();
+            return Some(Stop::Done);
+        }
         self.parts[index].place = place;
         self.event(index, (step, &ops[place as usize]), around, lanes)
     }
