@@ -20,7 +20,7 @@ pub(crate) mod phases;
 pub(crate) mod quad;
 pub(crate) mod real;
 pub(crate) mod rounded;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod special;
 pub(crate) mod video;
 pub(crate) mod warp;

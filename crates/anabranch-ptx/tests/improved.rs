@@ -182,3 +182,47 @@ fn addresses_of_elements_are_computed_by_loads_and_stores() {
                 st.global.u32 [%d1], %r6;";
     expect(body, 0.0, |n| 3 * n + 540);
 }
+
+#[test]
+fn shapes_of_registers_are_those_of_when_they_are_read() {
+    // Two words at each place: %r6 and %r7 become those 100 and 200 words further.
+    let both = "ld.global.u32 %r6, [%d4+400]; ld.global.u32 %r7, [%d4+800]; sub.u32 %r6, %r7, %r6; sub.u32 %r6, %r6, 100;\n\
+                add.u32 %r8, %r8, %r6; ld.global.u32 %r6, [%d4+400]; add.u32 %r8, %r8, %r6;";
+    let end = "bar.sync 0; st.global.u32 [%d1], %r8;";
+    let start = "mov.u32 %r8, 0; mov.u64 %d4, %d1;";
+    expect(&format!("{start} {both} {end}"), 0.0, |n| n + 100);
+    // Some lanes change it, by a guard and in a branch, and the others see what they had.
+    let guarded = "setp.lt.u32 %p1, %r5, 7; @%p1 add.s64 %d4, %d4, 8;";
+    expect(&format!("{start} {both} {guarded} {both} {end}"), 0.0, |n| 200 + 2 * n + if n % 40 < 7 { 2 } else { 0 });
+    let branch = "setp.lt.u32 %p1, %r5, 7; @%p1 bra OVER; add.s64 %d4, %d4, 8;\nOVER:";
+    expect(&format!("{start} {both} {branch} {both} {end}"), 0.0, |n| 200 + 2 * n + if n % 40 < 7 { 0 } else { 2 });
+    let inside = format!("setp.lt.u32 %p1, %r5, 7; @%p1 bra OVER; add.s64 %d4, %d4, 8; {both}\nOVER:");
+    expect(&format!("{start} {inside} {both} {end}"), 0.0, |n| if n % 40 < 7 { 100 + n } else { 204 + 2 * n });
+    // A loop moves it.
+    let turns = format!("mov.u32 %r9, 0;\nAGAIN: {both} add.s64 %d4, %d4, 12; add.u32 %r9, %r9, 1;");
+    let turns = format!("{turns} setp.lt.u32 %p1, %r9, 3; @%p1 bra AGAIN;");
+    expect(&format!("{start} {turns} {end}"), 0.0, |n| 3 * n + 309);
+    // It is read from memory, and goes down, or up in rows.
+    let start = "mov.u32 %r8, 0; cvt.u64.u32 %d5, %r1; st.shared.u64 [s+8], %d5; sub.u32 %r2, 39, %r5; shl.b32 %r2, %r2, 2;\n\
+                 cvt.u64.u32 %d4, %r2; add.s64 %d4, %d4, %d0;";
+    expect(&format!("{start} {both} {end}"), 0.0, |n| 139 - n % 40);
+    let start =
+        "mov.u32 %r8, 0; and.b32 %r2, %r5, 15; shl.b32 %r2, %r2, 2; cvt.u64.u32 %d4, %r2; add.s64 %d4, %d4, %d0;";
+    expect(&format!("{start} {both} {end}"), 0.0, |n| 100 + n % 40 % 16);
+    let start =
+        "mov.u32 %r8, 0; shr.b32 %r2, %r5, 4; shl.b32 %r2, %r2, 2; cvt.u64.u32 %d4, %r2; add.s64 %d4, %d4, %d0;";
+    expect(&format!("{start} {both} {end}"), 0.0, |n| 100 + n % 40 / 16);
+    // One index has a shape for each way to extend it: it wraps around as one without signs, or as one with them.
+    let both = "mul.wide.s32 %d3, %r2, 4; add.s64 %d4, %d0, %d3; ld.global.u32 %r6, [%d4+400];\n\
+                ld.global.u32 %r7, [%d4+404]; mul.wide.u32 %d5, %r9, 4; add.s64 %d6, %d0, %d5;\n\
+                ld.global.u32 %r10, [%d6+400]; ld.global.u32 %r11, [%d6+404]; sub.u32 %r7, %r7, %r6;\n\
+                sub.u32 %r11, %r11, %r10; add.u32 %r8, %r6, %r10; add.u32 %r8, %r8, %r7; add.u32 %r8, %r8, %r11;";
+    let start = "add.u32 %r2, %r5, -5; and.b32 %r9, %r2, 63;";
+    let expected = |n: u32| 2 + (95 + n % 40) + (100 + ((n % 40).wrapping_sub(5) & 63));
+    expect(&format!("{start} {both} {end}"), 0.0, expected);
+    // Addresses of 32 bits, with what is added below zero and beyond the end.
+    let body = "shl.b32 %r2, %r5, 2; mov.u32 %r6, s; add.u32 %r7, %r6, %r2; st.shared.u32 [%r7], %r1; bar.sync 0;\n\
+                add.u32 %r9, %r7, 160; ld.shared.u32 %r10, [%r9+-160]; add.u32 %r11, %r10, 1; bar.sync 0;\n\
+                st.shared.u32 [%r9], %r11; bar.sync 0; ld.shared.u32 %r8, [%r7+160];";
+    expect(&format!("{body} {end}"), 0.0, |n| n + 1);
+}

@@ -49,6 +49,9 @@ pub(super) fn operands(spec: &Spec) -> [(Slot, Use); 6] {
             if spec.flags & load::BASED != 0 {
                 e = Use::Read(Width::W64);
             }
+            if spec.flags & load::SHAPED != 0 {
+                c = Use::Read(Width::W32);
+            }
         }
         When::Atomic(_) => {
             address(&mut a);
@@ -115,10 +118,12 @@ impl Lower<'_, '_> {
             When::Elements(bytes) => {
                 let based = spec.flags & load::BASED != 0;
                 let indexed = spec.flags & load::INDEXED != 0;
+                let shaped = spec.flags & load::SHAPED != 0;
                 matches!(spec.target, 1 | 2 | 4)
                     && spec.bytes == bytes * spec.target
                     && (!based || spec.target < 4 && spec.flags & (load::NARROW | load::ABSOLUTE) == 0)
                     && (!indexed || based)
+                    && (!shaped || spec.target == 1)
             }
             When::Atomic(bytes) => spec.bytes == bytes,
             When::Parameter => self.is_parameter(spec),

@@ -8,10 +8,10 @@ use std::collections::HashSet;
 
 use super::check::operands;
 use super::slots::{SlotMap, SlotSet};
-use super::{Lower, Spec, Value};
-use crate::machine::{Slot, Use, When};
+use super::{Lower, Spec, Value, Width};
+use crate::machine::{Select, Slot, Use, When};
 use crate::ops::control::NO_GUARD;
-use crate::ops::{load, real, select, special};
+use crate::ops::{load, real, rows, select, special};
 
 /// What an operation is, where that matters here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +97,8 @@ impl Lower<'_, '_> {
         self.join_indexes(&mut left, &targets);
         self.join_branches(&mut left, &targets);
         self.join_products(&mut left, &targets);
-        self.remove(&left);
+        let notes = self.note_shapes(&left);
+        self.rebuild(&left, &notes);
     }
 
     /// Where jumps go.
@@ -308,27 +309,110 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Leaves out operations. What jumped to them jumps to what follows.
-    fn remove(&mut self, left: &[bool]) {
+    /// Has the shapes of registers noted that several accesses take their addresses from, so that these need not look at them
+    /// again: behind whatever writes such a register. Returns what is to be added, each behind the operation of a place.
+    fn note_shapes(&mut self, left: &[bool]) -> Vec<(usize, Spec)> {
+        let takes = |spec: &Spec| {
+            let space = spec.flags & load::SPACE;
+            matches!((spec.select)().form.when, When::Elements(_))
+                && spec.target == 1
+                && spec.flags & load::ABSOLUTE == 0
+                && matches!(space, load::GENERIC | load::GLOBAL | load::CONSTANT | load::SHARED)
+        };
+        // A register has a shape for each way to make an address of it.
+        let way = |spec: &Spec| spec.flags & !(load::SPACE | load::BASED);
+        let here = || self.specs.iter().zip(left).filter(|(_, left)| **left).map(|(spec, _)| spec);
+        let mut uses: SlotMap<Vec<(u32, u32)>> = SlotMap::default();
+        for spec in here().filter(|spec| takes(spec)) {
+            let ways = uses.entry(spec.a).or_default();
+            match ways.iter_mut().find(|(own, _)| *own == way(spec)) {
+                Some((_, count)) => *count += 1,
+                None => ways.push((way(spec), 1)),
+            }
+        }
+        uses.values_mut().for_each(|ways| ways.retain(|(_, count)| *count > 1));
+        uses.retain(|_, ways| !ways.is_empty());
+        if uses.is_empty() {
+            return Vec::new();
+        }
+        let counts = Counts::of(here().chain(&self.prologue));
+        let mut shapes: SlotMap<Vec<(u32, Slot)>> = SlotMap::default();
+        for (spec, left) in self.specs.clone().iter().zip(left) {
+            let worth = |(own, count): &(u32, u32)| *own == way(spec) && (1..*count).contains(&counts.writes(spec.a));
+            if !*left || !takes(spec) || !uses.get(&spec.a).is_some_and(|ways| ways.iter().any(worth)) {
+                continue;
+            }
+            let known = shapes.entry(spec.a).or_default();
+            if !known.iter().any(|(own, _)| *own == way(spec)) {
+                // Where a frame cannot have more, accesses look themselves.
+                let Ok(shape) = self.slot(Width::W32) else { break };
+                known.push((way(spec), shape));
+            }
+        }
+        let after = |spec: &Spec| {
+            let mut notes = Vec::new();
+            for (slot, used) in operands(spec) {
+                let select = match used {
+                    Use::Write(Width::W32) | Use::Change(Width::W32) => select::<rows::Note<u32>> as Select,
+                    Use::Write(Width::W64) | Use::Change(Width::W64) => select::<rows::Note<u64>>,
+                    _ => continue,
+                };
+                for &(flags, d) in shapes.get(&slot).into_iter().flatten() {
+                    notes.push(Spec { d, a: slot, flags, ..Spec::new(select) });
+                }
+            }
+            notes
+        };
+        let first: Vec<Spec> = self.prologue.iter().flat_map(after).collect();
+        self.prologue.extend(first);
+        let mut notes = Vec::new();
+        for (at, (spec, left)) in self.specs.iter_mut().zip(left).enumerate() {
+            if !left {
+                continue;
+            }
+            notes.extend(after(spec).into_iter().map(|note| (at, note)));
+            let mut known = shapes.get(&spec.a).into_iter().flatten();
+            if takes(spec)
+                && let Some(&(_, shape)) = known.find(|(own, _)| *own == way(spec))
+            {
+                spec.c = shape;
+                spec.flags |= load::SHAPED;
+            }
+        }
+        notes
+    }
+
+    /// Leaves out operations, and adds others, each behind the one at a place. What jumped to an operation that is left out
+    /// jumps to what follows.
+    fn rebuild(&mut self, left: &[bool], notes: &[(usize, Spec)]) {
         let mut places = Vec::with_capacity(left.len() + 1);
-        let mut count = 0;
-        for &left in left {
-            places.push(count);
-            count += u32::from(left);
+        let (mut specs, mut lines) = (Vec::with_capacity(left.len()), Vec::with_capacity(left.len()));
+        let mut added = notes.iter().peekable();
+        for (at, left) in left.iter().enumerate() {
+            places.push(specs.len() as u32);
+            if !left {
+                continue;
+            }
+            specs.push(self.specs[at]);
+            lines.push(self.code.lines[at]);
+            while let Some((_, note)) = added.next_if(|(place, _)| *place == at) {
+                specs.push(*note);
+                lines.push(self.code.lines[at]);
+            }
         }
         let moved = |place: u32| places.get(place as usize).copied().unwrap_or(place);
         for &at in &self.label_uses {
-            if let Some(spec) = self.specs.get_mut(at as usize) {
+            if let (Some(true), Some(spec)) =
+                (left.get(at as usize), places.get(at as usize).and_then(|&at| specs.get_mut(at as usize)))
+            {
                 spec.target = moved(spec.target);
             }
         }
         for target in self.code.sites.iter_mut().flat_map(|site| site.targets.iter_mut().flatten()) {
             *target = moved(*target);
         }
-        let mut keep = left.iter();
-        self.specs.retain(|_| keep.next() == Some(&true));
-        let mut keep = left.iter();
-        self.code.lines.retain(|_| keep.next() == Some(&true));
+        self.specs = specs;
+        self.code.lines = lines;
         self.label_uses.clear();
     }
 }

@@ -100,9 +100,9 @@ pub(crate) fn body<B: Body>() -> Chosen {
     Chosen { form: B::FORM, run: run::<B>, rest: run::<B> }
 }
 
-/// A function of each level, and one for what is rarer: `R` is as for [`body_of_few`].
+/// A function of each level, and one for what is rarer, of each level too.
 pub(crate) fn body_and_rest<B: Body, R: Body>() -> Chosen {
-    Chosen { rest: body_of_few::<R>().run, ..body::<B>() }
+    Chosen { rest: body::<R>().run, ..body::<B>() }
 }
 
 /// The same for what is rare itself.

@@ -60,20 +60,20 @@ pub(crate) trait Vectors {
         holds.iter().enumerate().fold(0, |bits, (lane, holds)| bits | u32::from(*holds) << lane)
     }
 
-    /// Whether the addresses of a row are `stride` bytes from each other.
+    /// Whether the addresses of some lanes are `stride` bytes from each other. They are those of a row or of two.
     ///
     /// # Safety
     ///
     /// The processor has the vectors.
     #[inline(always)]
-    unsafe fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
+    unsafe fn strided<const LANES: usize>(addresses: &[u64; LANES], stride: u64) -> bool {
         let first = addresses[0];
         if addresses[1].wrapping_sub(first) != stride {
             return false;
         }
         let mut difference = 0;
         for (lane, address) in addresses.iter().enumerate() {
-            difference |= address ^ first.wrapping_add(stride * lane as u64);
+            difference |= address ^ first.wrapping_add(stride.wrapping_mul(lane as u64));
         }
         difference == 0
     }
@@ -84,11 +84,11 @@ pub(crate) trait Vectors {
     ///
     /// The processor has the vectors.
     #[inline(always)]
-    unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
+    unsafe fn strided_narrow<const LANES: usize>(addresses: &[u32; LANES], stride: u32) -> bool {
         let first = addresses[0];
         let mut difference = 0;
         for (lane, address) in addresses.iter().enumerate() {
-            difference |= address ^ first.wrapping_add(stride * lane as u32);
+            difference |= address ^ first.wrapping_add(stride.wrapping_mul(lane as u32));
         }
         difference == 0
     }
@@ -117,18 +117,41 @@ pub(crate) struct Middle;
 /// 64 bytes at a time.
 pub(crate) struct Long;
 
-/// Copies in steps of a size, with an instruction for loads and for stores, and the name of a register.
+/// Copies four vectors at a time and then one at a time: the size of a vector, the instruction, and the vectors' register.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 macro_rules! steps {
-    ($from:ident, $to:ident, $start:expr, $end:expr, $step:literal, $load:literal, $store:literal) => {
+    ($from:ident, $to:ident, $start:expr, $end:expr, $step:literal, $move:literal, $register:literal) => {
         let mut at = $start;
-        while at < $end {
+        while at + 4 * $step <= $end {
             // SAFETY: both ranges have these bytes, as the caller promises. The processor accesses each aligned word of the
-            // vector at once, as relaxed atomic accesses do.
+            // vectors at once, as relaxed atomic accesses do.
             unsafe {
                 std::arch::asm!(
-                    $load,
-                    $store,
+                    concat!($move, " ", $register, "12, [{from}]"),
+                    concat!($move, " ", $register, "13, [{from} + ", $step, "]"),
+                    concat!($move, " ", $register, "14, [{from} + 2 * ", $step, "]"),
+                    concat!($move, " ", $register, "15, [{from} + 3 * ", $step, "]"),
+                    concat!($move, " [{to}], ", $register, "12"),
+                    concat!($move, " [{to} + ", $step, "], ", $register, "13"),
+                    concat!($move, " [{to} + 2 * ", $step, "], ", $register, "14"),
+                    concat!($move, " [{to} + 3 * ", $step, "], ", $register, "15"),
+                    from = in(reg) $from.add(at),
+                    to = in(reg) $to.add(at),
+                    out("xmm12") _,
+                    out("xmm13") _,
+                    out("xmm14") _,
+                    out("xmm15") _,
+                    options(nostack, preserves_flags),
+                );
+            }
+            at += 4 * $step;
+        }
+        while at < $end {
+            // SAFETY: as above.
+            unsafe {
+                std::arch::asm!(
+                    concat!($move, " ", $register, "15, [{from}]"),
+                    concat!($move, " [{to}], ", $register, "15"),
                     from = in(reg) $from.add(at),
                     to = in(reg) $to.add(at),
                     out("xmm15") _,
@@ -145,7 +168,7 @@ impl Vectors for Short {
     unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            steps!(from, to, 0, BYTES, 16, "movups xmm15, [{from}]", "movups [{to}], xmm15");
+            steps!(from, to, 0, BYTES, 16, "movups", "xmm");
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         {
@@ -177,13 +200,13 @@ impl Vectors for Middle {
     }
 
     #[inline(always)]
-    unsafe fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
+    unsafe fn strided<const LANES: usize>(addresses: &[u64; LANES], stride: u64) -> bool {
         // SAFETY: the caller's promise is passed on.
         unsafe { named::strided_in_four(addresses, stride) }
     }
 
     #[inline(always)]
-    unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
+    unsafe fn strided_narrow<const LANES: usize>(addresses: &[u32; LANES], stride: u32) -> bool {
         // SAFETY: the caller's promise is passed on.
         unsafe { named::strided_in_eight(addresses, stride) }
     }
@@ -192,7 +215,7 @@ impl Vectors for Middle {
     unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
         #[cfg(not(miri))]
         {
-            steps!(from, to, 0, BYTES, 32, "vmovups ymm15, [{from}]", "vmovups [{to}], ymm15");
+            steps!(from, to, 0, BYTES, 32, "vmovups", "ymm");
         }
         #[cfg(miri)]
         // SAFETY: the caller's promise is passed on.
@@ -215,8 +238,8 @@ impl Vectors for Long {
         #[cfg(not(miri))]
         {
             let whole = BYTES / 64 * 64;
-            steps!(from, to, 0, whole, 64, "vmovups zmm15, [{from}]", "vmovups [{to}], zmm15");
-            steps!(from, to, whole, BYTES, 32, "vmovups ymm15, [{from}]", "vmovups [{to}], ymm15");
+            steps!(from, to, 0, whole, 64, "vmovups", "zmm");
+            steps!(from, to, whole, BYTES, 32, "vmovups", "ymm");
         }
         #[cfg(miri)]
         // SAFETY: the caller's promise is passed on.
@@ -244,13 +267,13 @@ impl Vectors for Long {
     }
 
     #[inline(always)]
-    unsafe fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
+    unsafe fn strided<const LANES: usize>(addresses: &[u64; LANES], stride: u64) -> bool {
         // SAFETY: the caller's promise is passed on.
         unsafe { named::strided(addresses, stride) }
     }
 
     #[inline(always)]
-    unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
+    unsafe fn strided_narrow<const LANES: usize>(addresses: &[u32; LANES], stride: u32) -> bool {
         // SAFETY: the caller's promise is passed on.
         unsafe { named::strided_narrow(addresses, stride) }
     }
@@ -268,8 +291,6 @@ mod named {
         _mm512_reduce_max_epu64, _mm512_reduce_min_epu64, _mm512_reduce_or_epi64, _mm512_set1_epi32, _mm512_set1_epi64,
         _mm512_setr_epi32, _mm512_setr_epi64, _mm512_storeu_epi64,
     };
-
-    use super::ROW;
 
     /// The numbers, eight at a time.
     #[inline]
@@ -327,68 +348,79 @@ mod named {
         (_mm512_reduce_min_epu64(least), _mm512_reduce_max_epu64(most))
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq")]
-    pub(super) unsafe fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
-        let step = _mm512_set1_epi64(stride.cast_signed());
-        let first = _mm512_set1_epi64(addresses[0].cast_signed());
-        let low = _mm512_add_epi64(first, _mm512_mullo_epi64(step, _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)));
-        let high = _mm512_add_epi64(first, _mm512_mullo_epi64(step, _mm512_setr_epi64(8, 9, 10, 11, 12, 13, 14, 15)));
-        let start = addresses.as_ptr().cast::<i64>();
-        // SAFETY: the row has 16 addresses.
+    // What follows has no features of its own, so that it can be inlined always: callers have them.
+
+    #[inline(always)]
+    pub(super) unsafe fn strided<const LANES: usize>(addresses: &[u64; LANES], stride: u64) -> bool {
+        // SAFETY: the processor has AVX-512, as the caller promises, and each load reads 8 addresses.
         unsafe {
-            let low = _mm512_cmpneq_epi64_mask(_mm512_loadu_epi64(start), low);
-            let high = _mm512_cmpneq_epi64_mask(_mm512_loadu_epi64(start.add(8)), high);
-            low | high == 0
+            let step = _mm512_set1_epi64(8u64.wrapping_mul(stride).cast_signed());
+            let lanes =
+                _mm512_mullo_epi64(_mm512_set1_epi64(stride.cast_signed()), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+            let mut expected = _mm512_add_epi64(_mm512_set1_epi64(addresses[0].cast_signed()), lanes);
+            let mut differs = 0;
+            for own in addresses.as_chunks::<8>().0 {
+                differs |= _mm512_cmpneq_epi64_mask(_mm512_loadu_epi64(own.as_ptr().cast()), expected);
+                expected = _mm512_add_epi64(expected, step);
+            }
+            differs == 0
         }
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub(super) unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
-        let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        let step = _mm512_set1_epi32(stride.cast_signed());
-        let first = _mm512_set1_epi32(addresses[0].cast_signed());
-        let expected = _mm512_add_epi32(first, _mm512_mullo_epi32(step, lanes));
-        // SAFETY: the row has 16 addresses.
-        unsafe { _mm512_cmpneq_epi32_mask(_mm512_loadu_epi32(addresses.as_ptr().cast()), expected) == 0 }
-    }
-
-    /// The addresses of 32 bits of a row, eight at a time.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn strided_in_eight(addresses: &[u32; ROW], stride: u32) -> bool {
-        let stride = stride.cast_signed();
-        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        let first = _mm256_set1_epi32(addresses[0].cast_signed());
-        let low = _mm256_add_epi32(first, _mm256_mullo_epi32(_mm256_set1_epi32(stride), lanes));
-        let high = _mm256_add_epi32(low, _mm256_set1_epi32(stride.wrapping_mul(8)));
-        // SAFETY: the row has 16 addresses.
-        let own = unsafe {
-            let start = addresses.as_ptr();
-            [_mm256_loadu_si256(start.cast()), _mm256_loadu_si256(start.add(8).cast())]
-        };
-        let difference = _mm256_or_si256(_mm256_xor_si256(own[0], low), _mm256_xor_si256(own[1], high));
-        _mm256_testz_si256(difference, difference) != 0
-    }
-
-    /// The addresses of a row, four at a time.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn strided_in_four(addresses: &[u64; ROW], stride: u64) -> bool {
-        let stride = stride.cast_signed();
-        let step = _mm256_set1_epi64x(4 * stride);
-        let mut expected = _mm256_add_epi64(
-            _mm256_set1_epi64x(addresses[0].cast_signed()),
-            _mm256_setr_epi64x(0, stride, 2 * stride, 3 * stride),
-        );
-        let mut difference = _mm256_setzero_si256();
-        for four in 0..ROW / 4 {
-            // SAFETY: the row has 16 addresses.
-            let own = unsafe { _mm256_loadu_si256(addresses.as_ptr().add(4 * four).cast()) };
-            difference = _mm256_or_si256(difference, _mm256_xor_si256(own, expected));
-            expected = _mm256_add_epi64(expected, step);
+    #[inline(always)]
+    pub(super) unsafe fn strided_narrow<const LANES: usize>(addresses: &[u32; LANES], stride: u32) -> bool {
+        // SAFETY: the processor has AVX-512, as the caller promises, and each load reads 16 addresses.
+        unsafe {
+            let step = _mm512_set1_epi32(16u32.wrapping_mul(stride).cast_signed());
+            let lanes = _mm512_mullo_epi32(
+                _mm512_set1_epi32(stride.cast_signed()),
+                _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+            );
+            let mut expected = _mm512_add_epi32(_mm512_set1_epi32(addresses[0].cast_signed()), lanes);
+            let mut differs = 0;
+            for own in addresses.as_chunks::<16>().0 {
+                differs |= _mm512_cmpneq_epi32_mask(_mm512_loadu_epi32(own.as_ptr().cast()), expected);
+                expected = _mm512_add_epi32(expected, step);
+            }
+            differs == 0
         }
-        _mm256_testz_si256(difference, difference) != 0
+    }
+
+    /// Addresses of 32 bits, eight at a time.
+    #[inline(always)]
+    pub(super) unsafe fn strided_in_eight<const LANES: usize>(addresses: &[u32; LANES], stride: u32) -> bool {
+        // SAFETY: the processor has AVX2, as the caller promises, and each load reads 8 addresses.
+        unsafe {
+            let step = _mm256_set1_epi32(8u32.wrapping_mul(stride).cast_signed());
+            let lanes =
+                _mm256_mullo_epi32(_mm256_set1_epi32(stride.cast_signed()), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+            let mut expected = _mm256_add_epi32(_mm256_set1_epi32(addresses[0].cast_signed()), lanes);
+            let mut difference = _mm256_setzero_si256();
+            for own in addresses.as_chunks::<8>().0 {
+                let own = _mm256_loadu_si256(own.as_ptr().cast());
+                difference = _mm256_or_si256(difference, _mm256_xor_si256(own, expected));
+                expected = _mm256_add_epi32(expected, step);
+            }
+            _mm256_testz_si256(difference, difference) != 0
+        }
+    }
+
+    /// Addresses, four at a time.
+    #[inline(always)]
+    pub(super) unsafe fn strided_in_four<const LANES: usize>(addresses: &[u64; LANES], stride: u64) -> bool {
+        let stride = stride.cast_signed();
+        // SAFETY: the processor has AVX2, as the caller promises, and each load reads 4 addresses.
+        unsafe {
+            let step = _mm256_set1_epi64x(stride.wrapping_mul(4));
+            let lanes = _mm256_setr_epi64x(0, stride, stride.wrapping_mul(2), stride.wrapping_mul(3));
+            let mut expected = _mm256_add_epi64(_mm256_set1_epi64x(addresses[0].cast_signed()), lanes);
+            let mut difference = _mm256_setzero_si256();
+            for own in addresses.as_chunks::<4>().0 {
+                let own = _mm256_loadu_si256(own.as_ptr().cast());
+                difference = _mm256_or_si256(difference, _mm256_xor_si256(own, expected));
+                expected = _mm256_add_epi64(expected, step);
+            }
+            _mm256_testz_si256(difference, difference) != 0
+        }
     }
 }

@@ -1,24 +1,23 @@
 //! Loads and stores.
 
+mod copy;
 pub(crate) mod slow;
 
 use std::marker::PhantomData;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::rows::{self, Row};
+use super::rows;
 use super::{Fn1, convert::Extend};
-use crate::machine::{
-    Body, FULL, Form, LANES, Lanes, Level, Locate, Op, Regions, Slot, Step, Use, Vectors, When, Width,
-};
-use crate::memory::{AccessKind, ROW, Short, whole};
+use crate::machine::{Body, FULL, Form, LANES, Lanes, Level, Locate, Op, Regions, Step, Use, Vectors, When, Width};
+use crate::memory::{AccessKind, Short, whole};
 
 /// The space of an access, in the low bits of `flags`.
 pub(crate) const GENERIC: u32 = 0;
 pub(crate) const GLOBAL: u32 = 1;
-pub(crate) const SHARED: u32 = 2;
-pub(crate) const LOCAL: u32 = 3;
-pub(crate) const CONSTANT: u32 = 4;
+pub(crate) const CONSTANT: u32 = 2;
+pub(crate) const SHARED: u32 = 3;
+pub(crate) const LOCAL: u32 = 4;
 pub(crate) const PARAMETER: u32 = 5;
 /// Local memory from where the frame's part begins.
 pub(crate) const FRAME: u32 = 6;
@@ -34,8 +33,10 @@ pub(crate) const BASED: u32 = 32;
 pub(crate) const INDEXED: u32 = 64;
 /// It is extended by its sign.
 pub(crate) const SIGNED: u32 = 128;
-/// How far it is shifted: the bits of `flags` from here on.
+/// How far it is shifted: six bits of `flags` from here on.
 pub(crate) const SHIFT: u32 = 8;
+/// The shape of the register of the address is in `c`. Of loads and stores of one register only.
+pub(crate) const SHAPED: u32 = 1 << 14;
 
 /// What is added to the register of an address.
 ///
@@ -220,25 +221,6 @@ unsafe fn locate_with<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKi
     Step::Next
 }
 
-/// # Safety
-///
-/// `from` and `to` have 16 elements each, which may be accessed with atomic accesses.
-#[inline(always)]
-unsafe fn copy_row<V: Vectors, E>(from: u64, to: u64) {
-    let from = with_exposed_provenance_mut::<u8>(from as usize);
-    let to = with_exposed_provenance_mut::<u8>(to as usize);
-    // SAFETY: the caller promises that.
-    unsafe {
-        match size_of::<E>() {
-            1 => Short::copy::<16>(from, to),
-            2 => V::copy::<32>(from, to),
-            4 => V::copy::<64>(from, to),
-            8 => V::copy::<128>(from, to),
-            _ => V::copy::<256>(from, to),
-        }
-    }
-}
-
 /// A load of up to four elements `E` to registers of `size_of::<R>()` bytes: `d`, `b`, `c`, `e`; `target` is how many.
 pub(crate) struct Load<E, R>(PhantomData<(E, R)>);
 
@@ -257,11 +239,16 @@ where
         // SAFETY: lowering has made the operation for planes of these sizes. `find` returns rows that may be read. What is
         // not one element for each of all lanes is what the rest is for, which has the same promise.
         unsafe {
-            if op.target == 1
-                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Read, size_of::<E>() as u64)
-            {
-                load_rows::<V, E, R>(lanes, op.d, &rows);
-                return Step::Next;
+            if let Some(shape) = rows::noted(lanes, op) {
+                let bytes = size_of::<E>() as u64;
+                if let Some(address) = rows::whole(lanes, op, AccessKind::Read, shape, bytes) {
+                    copy::load_whole::<V, E, R>(lanes, op.d, address);
+                    return Step::Next;
+                }
+                if let Some(rows) = rows::find::<false>(lanes, op, AccessKind::Read, shape, bytes) {
+                    copy::load_rows::<V, E, R>(lanes, op.d, &rows);
+                    return Step::Next;
+                }
             }
             (op.rest)(lanes, op)
         }
@@ -282,15 +269,21 @@ where
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: as above; `locate` returns addresses that may be read.
         unsafe {
-            if VECTORS
-                && op.target > 1
-                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Read, op.bytes.into())
+            if (VECTORS || op.target == 1)
+                && let Some(shape) = rows::shape::<V>(lanes, op)
             {
-                match op.target {
-                    2 => load_vectors::<V, E, R, 2>(lanes, [op.d, op.b], &rows),
-                    _ => load_vectors::<V, E, R, 4>(lanes, [op.d, op.b, op.c, op.e], &rows),
+                if op.target == 1 {
+                    if let Some(rows) = rows::find::<true>(lanes, op, AccessKind::Read, &shape, size_of::<E>() as u64) {
+                        copy::load_rows::<V, E, R>(lanes, op.d, &rows);
+                        return Step::Next;
+                    }
+                } else if let Some(rows) = rows::find::<true>(lanes, op, AccessKind::Read, &shape, op.bytes.into()) {
+                    match op.target {
+                        2 => copy::load_vectors::<V, E, R, 2>(lanes, [op.d, op.b], &rows),
+                        _ => copy::load_vectors::<V, E, R, 4>(lanes, [op.d, op.b, op.c, op.e], &rows),
+                    }
+                    return Step::Next;
                 }
-                return Step::Next;
             }
             if (lanes.locate)(lanes, op, AccessKind::Read) != Step::Next {
                 return Step::Fault;
@@ -316,92 +309,6 @@ where
             }
         }
         Step::Next
-    }
-}
-
-/// How far ahead of a row memory is fetched: what the next warps read, mostly. Processors fetch ahead themselves, but not from
-/// one page to the next.
-const AHEAD: u64 = 512;
-
-/// Lets the processor fetch what is likely to be read soon. There need not be memory.
-#[inline(always)]
-fn fetch_ahead(address: u64) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint accesses nothing, and never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::without_provenance(address.wrapping_add(AHEAD) as usize));
-    }
-    let _ = address;
-}
-
-/// A load of one element for each of all lanes.
-///
-/// # Safety
-///
-/// The rows are of elements that may be read, and `d` is a plane of registers `R`.
-#[inline(always)]
-unsafe fn load_rows<V: Vectors, E: Element, R: Copy + Default>(lanes: &mut Lanes<'_>, d: Slot, rows: &[Row; 2])
-where
-    Widen<E, R>: Fn1<A = E, D = R>,
-{
-    // SAFETY: as the caller promises.
-    unsafe {
-        let place = lanes.plane::<R>(d);
-        for (start, row) in [(0, rows[0]), (ROW, rows[1])] {
-            let to = place.cast::<R>().add(start);
-            if !row.contiguous {
-                *to.cast::<[R; ROW]>() = [<Widen<E, R>>::apply(E::load(row.address)); ROW];
-            } else if size_of::<E>() == size_of::<R>() {
-                fetch_ahead(row.address);
-                copy_row::<V, E>(row.address, to.expose_provenance() as u64);
-            } else {
-                let mut elements = [E::default(); ROW];
-                copy_row::<V, E>(row.address, elements.as_mut_ptr().expose_provenance() as u64);
-                let to = &mut *to.cast::<[R; ROW]>();
-                for lane in 0..ROW {
-                    to[lane] = <Widen<E, R>>::apply(elements[lane]);
-                }
-            }
-        }
-    }
-}
-
-/// A load of a vector of elements for each of all lanes.
-///
-/// # Safety
-///
-/// As for [`load_rows`], of each of the slots.
-#[inline(always)]
-unsafe fn load_vectors<V: Vectors, E: Element, R: Copy + Default, const N: usize>(
-    lanes: &mut Lanes<'_>,
-    slots: [Slot; N],
-    rows: &[Row; 2],
-) where
-    Widen<E, R>: Fn1<A = E, D = R>,
-{
-    // SAFETY: as the caller promises.
-    unsafe {
-        for (start, row) in [(0, rows[0]), (ROW, rows[1])] {
-            let mut elements = [[E::default(); N]; ROW];
-            if row.contiguous {
-                for part in 0..N {
-                    let to = elements.as_mut_ptr().cast::<[E; ROW]>().add(part);
-                    copy_row::<V, E>(
-                        row.address + (part * size_of::<[E; ROW]>()) as u64,
-                        to.expose_provenance() as u64,
-                    );
-                }
-            } else {
-                elements = [std::array::from_fn(|part| E::load(row.address + (part * size_of::<E>()) as u64)); ROW];
-            }
-            for (part, slot) in slots.into_iter().enumerate() {
-                let to = &mut *lanes.plane::<R>(slot).cast::<R>().add(start).cast::<[R; ROW]>();
-                for lane in 0..ROW {
-                    to[lane] = <Widen<E, R>>::apply(elements[lane][part]);
-                }
-            }
-        }
     }
 }
 
@@ -465,13 +372,19 @@ impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: as for `Load`, of rows that may be written.
         unsafe {
-            if op.target == 1
-                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Write, size_of::<E>() as u64)
-                && rows[0].contiguous
-                && rows[1].contiguous
-            {
-                store_rows::<V, E, R, 1>(lanes, [op.d], &rows);
-                return Step::Next;
+            if let Some(shape) = rows::noted(lanes, op) {
+                let bytes = size_of::<E>() as u64;
+                if let Some(address) = rows::whole(lanes, op, AccessKind::Write, shape, bytes) {
+                    copy::store_whole::<V, E, R>(lanes, op.d, address);
+                    return Step::Next;
+                }
+                if let Some(rows) = rows::find::<false>(lanes, op, AccessKind::Write, shape, bytes)
+                    && rows[0].contiguous
+                    && rows[1].contiguous
+                {
+                    copy::store_rows::<V, E, R, 1>(lanes, [op.d], &rows);
+                    return Step::Next;
+                }
             }
             (op.rest)(lanes, op)
         }
@@ -489,17 +402,27 @@ impl<E: Element, R: Copy + Low<E>, const VECTORS: bool> Body for StoreEach<E, R,
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: as above; `locate` returns addresses that may be written.
         unsafe {
-            if VECTORS
-                && op.target > 1
-                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Write, op.bytes.into())
-                && rows[0].contiguous
-                && rows[1].contiguous
+            if (VECTORS || op.target == 1)
+                && let Some(shape) = rows::shape::<V>(lanes, op)
             {
-                match op.target {
-                    2 => store_rows::<V, E, R, 2>(lanes, [op.d, op.b], &rows),
-                    _ => store_rows::<V, E, R, 4>(lanes, [op.d, op.b, op.c, op.e], &rows),
+                if op.target == 1 {
+                    if let Some(rows) = rows::find::<true>(lanes, op, AccessKind::Write, &shape, size_of::<E>() as u64)
+                        && rows[0].contiguous
+                        && rows[1].contiguous
+                    {
+                        copy::store_rows::<V, E, R, 1>(lanes, [op.d], &rows);
+                        return Step::Next;
+                    }
+                } else if let Some(rows) = rows::find::<true>(lanes, op, AccessKind::Write, &shape, op.bytes.into())
+                    && rows[0].contiguous
+                    && rows[1].contiguous
+                {
+                    match op.target {
+                        2 => copy::store_rows::<V, E, R, 2>(lanes, [op.d, op.b], &rows),
+                        _ => copy::store_rows::<V, E, R, 4>(lanes, [op.d, op.b, op.c, op.e], &rows),
+                    }
+                    return Step::Next;
                 }
-                return Step::Next;
             }
             if (lanes.locate)(lanes, op, AccessKind::Write) != Step::Next {
                 return Step::Fault;
@@ -517,39 +440,5 @@ impl<E: Element, R: Copy + Low<E>, const VECTORS: bool> Body for StoreEach<E, R,
             }
         }
         Step::Next
-    }
-}
-
-/// A store of a vector of elements for each of all lanes.
-///
-/// # Safety
-///
-/// The rows are of elements that may be written, one after the other, and the slots are planes of registers `R`.
-#[inline(always)]
-unsafe fn store_rows<V: Vectors, E: Element, R: Copy + Low<E>, const N: usize>(
-    lanes: &mut Lanes<'_>,
-    slots: [Slot; N],
-    rows: &[Row; 2],
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        for (start, row) in [(0, rows[0]), (ROW, rows[1])] {
-            let planes = slots.map(|slot| lanes.plane::<R>(slot).cast::<R>().add(start).cast::<[R; ROW]>());
-            if N == 1 && size_of::<E>() == size_of::<R>() {
-                copy_row::<V, E>(planes[0].expose_provenance() as u64, row.address);
-                continue;
-            }
-            let mut elements = [[E::default(); N]; ROW];
-            for (part, plane) in planes.into_iter().enumerate() {
-                for lane in 0..ROW {
-                    elements[lane][part] = (*plane)[lane].low();
-                }
-            }
-            for part in 0..N {
-                // Atomic loads, which the copy consists of, are made through pointers that may write.
-                let from = elements.as_mut_ptr().cast::<[E; ROW]>().add(part);
-                copy_row::<V, E>(from.expose_provenance() as u64, row.address + (part * size_of::<[E; ROW]>()) as u64);
-            }
-        }
     }
 }
