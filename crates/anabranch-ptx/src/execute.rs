@@ -10,7 +10,9 @@ mod block;
 mod call;
 mod checker;
 mod frame;
+mod heap;
 mod print;
+mod provided;
 mod warp;
 
 use crate::fault::FaultCode;

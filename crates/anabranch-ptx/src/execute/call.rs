@@ -2,7 +2,7 @@
 
 use super::Launch;
 use super::frame::{Buffer, Frame};
-use super::print;
+use super::provided;
 use super::warp::{Part, State, Surroundings, Warp, failure_of};
 use crate::fault::{Detail, FaultCode};
 use crate::lower::{Place, Site};
@@ -106,7 +106,7 @@ impl Warp {
         if !callee.defined {
             let skipping = part.mask & !lanes.taken;
             lanes.mask = lanes.taken;
-            let mut call = print::Builtin { lanes, local: self.local_arena(), frame: caller_local, site };
+            let mut call = provided::Builtin { lanes, local: self.local_arena(), frame: caller_local, site };
             call.perform(&callee.name, launch)?;
             if let (Some(checker), Some(place)) = (around.checker, site.results.first()) {
                 checker.note_local(self.number, lanes.taken, caller_local + u64::from(place.offset), place.bytes);
