@@ -162,6 +162,30 @@ fn a_block_knows_its_place_in_a_cluster() {
 }
 
 #[test]
+fn a_load_may_overwrite_its_own_address() {
+    let given: String = (0..8).map(|index| format!("st.shared.u32 [s+{}], {};\n", 4 * index, index + 1)).collect();
+    // Addresses of 32 and of 64 bits, in the place of each register of the vector, for all lanes and with a guard.
+    for (name, bits, count) in [("r", 32, 2), ("r", 32, 4), ("r", 32, 8), ("d", 64, 2), ("d", 64, 4), ("d", 64, 8)] {
+        for place in 0..count {
+            for guard in ["", "@%p1 "] {
+                let register = |index| format!("%{name}{}", if index == place { 19 } else { index + 1 });
+                let all = (0..count).map(register).collect::<Vec<_>>().join(", ");
+                let store = |index| format!("st.global.u32 [%d0+{}], {};\n", 4 * index, register(index));
+                let body = format!(
+                    "{given}setp.eq.u32 %p1, 0, 0; mov.b{bits} %{name}19, s;\n\
+                     {guard}ld.shared.v{count}.b32 {{{all}}}, [%{name}19];\n{}",
+                    (0..count).map(store).collect::<String>()
+                );
+                let found = words(".shared .align 32 .b8 s[32];", &body);
+                let found = found.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]);
+                let expected: Vec<u32> = (1..=count).collect();
+                assert_eq!(found.take(count as usize).collect::<Vec<_>>(), expected, "{body}");
+            }
+        }
+    }
+}
+
+#[test]
 fn values_of_128_bits_are_moved_and_accessed_as_a_whole() {
     let body = "mov.b64 %d1, 0x1111111122222222; mov.b64 %d2, 0x3333333344444444; mov.b128 %q1, {%d1, %d2};\n\
                 mov.b128 %q2, %q1; st.global.b128 [%d0], %q2; ld.global.b128 %q3, [%d0]; mov.b128 {%d3, %d4}, %q3;\n\

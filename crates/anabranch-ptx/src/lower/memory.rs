@@ -9,6 +9,9 @@ use crate::ops::{One, Two, atomic, bits, integer, quad, select, select_few, sele
 use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar, Space};
 
+/// The most registers that one operation loads or stores.
+const GROUP: usize = 4;
+
 /// What says how an access is ordered and cached, beside its space and type.
 pub(super) struct Access {
     /// Others may write what is read, and the reader may wait for it.
@@ -159,6 +162,7 @@ impl<'a> Lower<'_, 'a> {
         if access.watches {
             self.emit(Spec::new(select_plain::<atomic::Watch>));
         }
+        self.keep_address(&mut base, &slots)?;
         self.emit_groups(base, &slots, scalar);
         if access.acquire {
             self.fence();
@@ -166,9 +170,25 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
+    /// A load of several groups takes its address from a copy, if a group before the last one overwrites the register.
+    fn keep_address(&mut self, base: &mut Spec, slots: &[Slot]) -> Lowered<()> {
+        let last = slots.len().saturating_sub(1) / GROUP * GROUP;
+        if base.flags & ABSOLUTE != 0 || !slots[..last].contains(&base.a) {
+            return Ok(());
+        }
+        let (width, copy): (Width, Select) = match base.flags & NARROW != 0 {
+            true => (Width::W32, select::<One<bits::Copied<u32>>>),
+            false => (Width::W64, select::<One<bits::Copied<u64>>>),
+        };
+        let kept = self.temporary(width)?;
+        self.emit_one(copy, kept, base.a);
+        base.a = kept;
+        Ok(())
+    }
+
     /// Accesses of up to four registers each.
     pub(super) fn emit_groups(&mut self, base: Spec, slots: &[Slot], scalar: Scalar) {
-        for (index, group) in slots.chunks(4).enumerate() {
+        for (index, group) in slots.chunks(GROUP).enumerate() {
             let bytes = scalar.bytes() * group.len() as u32;
             let imm = base.imm.wrapping_add(u64::from(bytes) * index as u64);
             let mut all = group.iter().copied();
