@@ -118,7 +118,8 @@ pub struct Options {
     pub stack_bytes: u32,
     /// What `%gridid` is.
     pub grid_id: u64,
-    /// Blocks of a cluster, as special registers tell them. The blocks of a cluster are independent, too.
+    /// Blocks of a cluster, as special registers tell them: extents that divide those of the grid, where 0 stands for 1, and
+    /// at most [`CLUSTER_LIMIT`] blocks. The blocks of a cluster are independent, too.
     pub cluster: [u32; 3],
 }
 
@@ -178,6 +179,17 @@ pub enum LaunchError {
         /// What was given.
         found: usize,
     },
+    /// Clusters that the grid does not consist of, or of too many blocks.
+    #[error(
+        "clusters of {cluster:?} blocks in a grid of {grid:?}: extents of a cluster divide those of the grid, and it has at most \
+         {CLUSTER_LIMIT} blocks"
+    )]
+    BadCluster {
+        /// The grid.
+        grid: [u32; 3],
+        /// The cluster.
+        cluster: [u32; 3],
+    },
     /// More shared memory than a block may have.
     #[error("{0} bytes of shared memory: a block has at most {SHARED_LIMIT}")]
     SharedMemory(u64),
@@ -185,6 +197,9 @@ pub enum LaunchError {
 
 /// The most threads of a block.
 pub const THREAD_LIMIT: u64 = 1024;
+
+/// The most blocks of a cluster.
+pub const CLUSTER_LIMIT: u64 = 16;
 
 /// The most bytes of shared memory of a block.
 pub const SHARED_LIMIT: u64 = 1 << 20;
@@ -243,6 +258,12 @@ impl<'l> Launch<'l> {
         if threads == 0 || threads > most || size.block.iter().any(|&axis| axis > 1024) || size.grid.contains(&0) {
             return Err(LaunchError::BadSize { grid: size.grid, block: size.block, most });
         }
+        let cluster = options.cluster.map(|extent| extent.max(1));
+        let together = cluster.iter().fold(1u64, |blocks, &extent| blocks.saturating_mul(extent.into()));
+        let divides = size.grid.iter().zip(cluster).all(|(blocks, extent)| blocks.is_multiple_of(extent));
+        if together > CLUSTER_LIMIT || !divides {
+            return Err(LaunchError::BadCluster { grid: size.grid, cluster: options.cluster });
+        }
         if let Some(required) = function.required_block()
             && required != size.block.map(u64::from)
         {
@@ -270,7 +291,7 @@ impl<'l> Launch<'l> {
             geometry: Geometry {
                 grid: size.grid,
                 block: size.block,
-                cluster: options.cluster.map(|extent| extent.max(1)),
+                cluster,
                 dynamic_shared: size.dynamic_shared,
                 total_shared: total as u32,
                 grid_id: options.grid_id,

@@ -35,8 +35,8 @@ mod program;
 mod execute;
 
 pub use execute::{
-    BlockRun, CheckedAccess, Hooks, Launch, LaunchError, NoHooks, Options, PROVIDED_FUNCTIONS, Progress, SHARED_LIMIT,
-    Size, THREAD_LIMIT,
+    BlockRun, CLUSTER_LIMIT, CheckedAccess, Hooks, Launch, LaunchError, NoHooks, Options, PROVIDED_FUNCTIONS, Progress,
+    SHARED_LIMIT, Size, THREAD_LIMIT,
 };
 pub use fault::{Detail, Fault, FaultCode};
 pub use lower::Refusal;

@@ -131,7 +131,7 @@ pub(crate) struct Failure {
 pub(crate) struct Geometry {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
-    /// Blocks of a cluster, none of them 0.
+    /// Blocks of a cluster, no extent of which is 0. They divide the extents of the grid, and are few.
     pub(crate) cluster: [u32; 3],
     pub(crate) dynamic_shared: u32,
     pub(crate) total_shared: u32,

@@ -4,8 +4,10 @@
 
 mod common;
 
-use anabranch_ptx::{FaultCode, Level, Module};
-use common::{Arguments, Device};
+use std::sync::Arc;
+
+use anabranch_ptx::{FaultCode, Launch, LaunchError, Level, Module, NoHooks, Options, Program, Size};
+use common::{Arguments, Device, Memory};
 
 /// A kernel that gets a pointer, which is in `%d0`.
 fn text(globals: &str, body: &str) -> String {
@@ -182,6 +184,24 @@ fn a_load_may_overwrite_its_own_address() {
                 assert_eq!(found.take(count as usize).collect::<Vec<_>>(), expected, "{body}");
             }
         }
+    }
+}
+
+#[test]
+fn clusters_that_a_grid_does_not_consist_of_are_refused() {
+    let program = Program::link(Arc::new(Module::parse(&text("", "")).unwrap()), |_| 0);
+    let memory = Memory::default();
+    let launch = |cluster| {
+        let mut options = Options::default();
+        options.cluster = cluster;
+        let size = Size { grid: [32, 32, 32], block: [1; 3], dynamic_shared: 0 };
+        Launch::new(&program, "k", size, &[0; 8], &memory, &NoHooks, options).map(|_| ())
+    };
+    assert_eq!(launch([0; 3]), Ok(()));
+    assert_eq!(launch([4, 2, 2]), Ok(()));
+    // Too many blocks, also as numbers of 64 bits, and extents that do not divide those of the grid.
+    for cluster in [[32, 1, 1], [4, 4, 2], [1 << 31, 1 << 31, 4], [u32::MAX; 3], [1, 3, 1], [1, 1, 64]] {
+        assert_eq!(launch(cluster), Err(LaunchError::BadCluster { grid: [32; 3], cluster }));
     }
 }
 
