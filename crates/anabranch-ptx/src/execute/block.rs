@@ -184,7 +184,9 @@ impl Block<'_> {
             self.next = index + 1;
             let mut yielded = false;
             match stop {
-                Stop::Done | Stop::Blocked => self.release(),
+                // Mostly no barrier waits for this warp.
+                Stop::Done | Stop::Blocked if self.waiting != 0 => self.release(),
+                Stop::Done | Stop::Blocked => {}
                 Stop::Turn => {}
                 Stop::Yield => yielded = true,
                 Stop::Barrier { part } => {
