@@ -337,16 +337,17 @@ impl Lower<'_, '_> {
         }
         let counts = Counts::of(here().chain(&self.prologue));
         let mut shapes: SlotMap<Vec<(u32, Slot)>> = SlotMap::default();
-        for (spec, left) in self.specs.clone().iter().zip(left) {
-            let worth = |(own, count): &(u32, u32)| *own == way(spec) && (1..*count).contains(&counts.writes(spec.a));
-            if !*left || !takes(spec) || !uses.get(&spec.a).is_some_and(|ways| ways.iter().any(worth)) {
+        for (at, left) in left.iter().enumerate() {
+            let spec = self.specs[at];
+            let worth = |(own, count): &(u32, u32)| *own == way(&spec) && (1..*count).contains(&counts.writes(spec.a));
+            if !*left || !takes(&spec) || !uses.get(&spec.a).is_some_and(|ways| ways.iter().any(worth)) {
                 continue;
             }
             let known = shapes.entry(spec.a).or_default();
-            if !known.iter().any(|(own, _)| *own == way(spec)) {
+            if !known.iter().any(|(own, _)| *own == way(&spec)) {
                 // Where a frame cannot have more, accesses look themselves.
                 let Ok(shape) = self.slot(Width::W32) else { break };
-                known.push((way(spec), shape));
+                known.push((way(&spec), shape));
             }
         }
         let after = |spec: &Spec| {
