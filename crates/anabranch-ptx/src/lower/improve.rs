@@ -2,7 +2,8 @@
 //!
 //! What a kernel computes from its parameters and from registers that never change is computed once for each warp, before
 //! its first block. A comparison and the branch after it become one operation, and so do two multiply-adds of which one
-//! takes the result of the other alone. Loads and stores compute addresses of elements of arrays themselves.
+//! takes the result of the other alone. Loads and stores compute addresses of elements of arrays themselves, and look at the
+//! shapes of registers that several of them use: these are noted where the registers are written (`ops/rows.rs`).
 
 use std::collections::HashSet;
 
