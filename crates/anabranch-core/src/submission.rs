@@ -288,10 +288,17 @@ impl<'a> Submission<'a> {
         if self.stream.is_capturing() || !memory.is_captured() {
             return Ok(());
         }
-        if !self.is_capturable {
-            return self.refuse_captured_memory(memory);
+        let Some(capture) = capture_of_memory(memory) else { return Ok(()) };
+        if self.is_capturable && self.join_capture(&capture, memory)? {
+            return Ok(());
         }
-        capture_of_memory(memory).map_or(Ok(()), |capture| self.join_capture(&capture, memory))
+        // It cannot be joined. What it has captured never runs if it is invalidated.
+        if capture.is_invalidated() {
+            let over: Arc<dyn std::any::Any + Send + Sync> = capture;
+            memory.captures_are_over(&[over]);
+            return Ok(());
+        }
+        if self.is_capturable { Ok(()) } else { self.refuse_captured_memory(memory) }
     }
 
     fn order_one(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) -> Result<()> {
@@ -423,7 +430,7 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<()> {
+    fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<bool> {
         // The membership changes, so that it is not held meanwhile.
         drop(self.submitting.take());
         let joined = capture.join_for_memory(self.stream, memory.address(), self.operation);

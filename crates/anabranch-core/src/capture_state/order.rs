@@ -49,8 +49,8 @@ impl CaptureState {
         }
     }
 
-    /// Makes a stream that is about to use memory of the capture join the capture, unless the capture has ended, or no longer
-    /// uses the memory.
+    /// Makes a stream that is about to use memory of the capture join the capture. `false`: it cannot be joined, because it has
+    /// ended, is invalidated, or no longer uses the memory.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
@@ -59,16 +59,17 @@ impl CaptureState {
         stream: &OpenStream,
         address: DevicePointer,
         operation: &'static str,
-    ) -> Result<()> {
-        let Some(last) = self.last_stream(stream, address) else { return Ok(()) };
+    ) -> Result<bool> {
+        let Some(last) = self.last_stream(stream, address) else { return Ok(false) };
         if stream.context().is_order_strict() {
             return Err(stream.refuse_order(&last.place(), operation));
         }
         // The error of a failure is reported by the use, which then has no capture.
-        if wait_for_stream(stream, &last).is_ok() && stream.is_capturing() {
+        let joined = wait_for_stream(stream, &last).is_ok() && stream.is_capturing();
+        if joined {
             stream.count_orders(1);
         }
-        Ok(())
+        Ok(joined)
     }
 
     /// Like [`check_order`](Self::check_order), for a stream that would join.
@@ -97,6 +98,18 @@ impl CaptureState {
         let find =
             |context: &ContextCore| context.streams().into_iter().find(|stream| stream.id() == id && stream.is_live());
         find(near.context()).or_else(|| find(&self.context))
+    }
+
+    /// Whether the driver has invalidated the capture, of which no graph comes then.
+    pub fn is_invalidated(&self) -> bool {
+        let origin = self.context.streams().into_iter().find(|stream| stream.id() == self.origin);
+        let status = origin.and_then(|origin| {
+            origin.while_live(|handle| {
+                let call = self.context.call("asking for a stream's capture status");
+                self.context.driver().stream_capture_status(&call, handle)
+            })
+        });
+        status == Some(Ok(CaptureStatus::Invalidated))
     }
 
     /// Whether the capture has not ended, and uses the memory.
