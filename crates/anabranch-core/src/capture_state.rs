@@ -127,18 +127,19 @@ fn membership(stream: &StreamCore) -> Option<Arc<CaptureState>> {
     capture.downcast().ok()
 }
 
-/// The capture that used a piece of memory last and has not ended.
+/// The capture that used a piece of memory last, of those that have not ended and can still end well: work of others that uses
+/// the memory belongs to it.
 pub fn capture_of_memory(memory: &Allocation) -> Option<Arc<CaptureState>> {
     let (mut found, mut over) = (None, SmallVec::<[_; 1]>::new());
-    for known in memory.captured_in() {
+    for known in memory.captured_in().into_iter().rev() {
         match known.clone().downcast::<CaptureState>() {
-            Ok(capture) if !capture.has_ended() => found = Some(capture),
+            Ok(capture) if !capture.has_ended() && !capture.is_invalidated() => {
+                found = found.or_else(|| Some(capture).filter(|capture| capture.uses(memory.address())));
+            }
             _ => over.push(known),
         }
     }
-    if !over.is_empty() || found.is_none() {
-        memory.captures_are_over(&over);
-    }
+    memory.captures_are_over(&over);
     found
 }
 

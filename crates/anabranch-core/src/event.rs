@@ -1,13 +1,13 @@
 //! Events: recording, waiting and querying.
 
 mod by_launch;
-mod last_record;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod record_state;
 mod waited_by_graph;
 
 pub(crate) use by_launch::RecordsByLaunch;
-pub use last_record::LastRecord;
+pub use record_state::RecordState;
 pub(crate) use waited_by_graph::WaitedByGraph;
 
 use crate::capture_state::{CaptureState, CapturedClock, Capturing, capture_of, capturing};
@@ -25,7 +25,7 @@ use anabranch_hal::{
     StreamHandle,
 };
 use anabranch_sync::modelled::{AtomicBool, SpinMutexGuard};
-use last_record::Record;
+use record_state::Record;
 use std::any::Any;
 use std::panic::Location;
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ pub struct EventCore {
     raw: Arc<RawEvent>,
     /// `None`: another library has made it.
     flags: Option<EventFlags>,
-    last: Arc<LastRecord>,
+    state: Arc<RecordState>,
     /// Whether it is noted that the known record is complete. Changed only while the record is locked.
     is_noted: AtomicBool,
     /// Whether `before_record` has something to do.
@@ -105,7 +105,7 @@ impl EventCore {
 
     fn new(raw: RawEvent, flags: Option<EventFlags>) -> Self {
         Self {
-            last: Arc::new(LastRecord::of(&raw)),
+            state: Arc::new(RecordState::of(&raw)),
             raw: Arc::new(raw),
             flags,
             is_noted: AtomicBool::new(false),
@@ -121,8 +121,8 @@ impl EventCore {
     }
 
     /// What is known of its last record. A graph with a node that waits for the event retains it.
-    pub fn last_record(&self) -> &Arc<LastRecord> {
-        &self.last
+    pub fn record_state(&self) -> &Arc<RecordState> {
+        &self.state
     }
 
     /// The context.
@@ -157,7 +157,7 @@ impl EventCore {
     #[cold]
     fn note_completion(&self) -> Result<()> {
         // Whoever holds the lock may wait for room in a stream, or records the event again.
-        let Some(record) = self.last.try_lock() else { return Ok(()) };
+        let Some(record) = self.state.try_lock() else { return Ok(()) };
         if self.raw.query()? {
             if let Some(point) = record.known().filter(|_| !self.is_shared()) {
                 point.reached();
@@ -219,7 +219,7 @@ impl EventCore {
 
     #[inline(always)]
     fn lock_record(&self) -> SpinMutexGuard<'_, Record> {
-        self.last.lock()
+        self.state.lock()
     }
 
     /// The point of the last record, if it is known and can be queried here.
@@ -264,12 +264,12 @@ impl EventCore {
 
     #[inline(always)]
     fn is_captured(&self) -> bool {
-        self.last.is_captured()
+        self.state.is_captured()
     }
 
     /// The capture of the last record, if that capture has not ended, and how far the stream had followed others in it.
     pub fn capture(&self) -> Option<(Arc<CaptureState>, CapturedClock)> {
-        self.last.capture()
+        self.state.capture()
     }
 }
 
@@ -297,6 +297,14 @@ impl OpenStream {
         event.is_noted.store(false, Ordering::Relaxed);
         if !external && event.has_observer.load(Ordering::Acquire) {
             event.before_record()?;
+        }
+        if external {
+            // The capture does not end before it retains what the node refers to.
+            let _submitting = membership.submitting();
+            let capturing = capturing(self);
+            let value = self.put_record(event, flags, location, &mut record)?;
+            self.note_record(event, flags, &mut record, value, capturing.as_ref());
+            return Ok(());
         }
         let observed = membership.observe();
         // The capture of this moment is that of the record, if the second look finds what the first one did.
@@ -408,7 +416,7 @@ impl OpenStream {
                 capturing.retain(&event.raw);
             }
         } else if capturing.is_some() || event.is_captured() {
-            event.last.set_capture(capturing, self);
+            event.state.set_capture(capturing, self);
         }
     }
 
@@ -497,10 +505,12 @@ impl OpenStream {
     #[inline(never)]
     fn wait_in_capture(&self, event: &EventCore, flags: EventWaitFlags, wait: impl Fn() -> Result<()>) -> Result<()> {
         if flags.contains(EventWaitFlags::EXTERNAL) {
+            // The capture does not end before it retains what the node refers to.
+            let _submitting = self.shared().membership().submitting();
             wait()?;
             if let Some(capture) = capture_of(self) {
                 capture.retain(&event.raw);
-                capture.retain(&event.last);
+                capture.retain(&event.state);
             }
             return Ok(());
         }

@@ -22,7 +22,7 @@ use anabranch_hal::{
     Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Live, ObjectHandle,
     Status,
 };
-use anabranch_sync::{SpinMutex, SpinMutexGuard};
+use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct ExecutableCore {
     source: Arc<GraphObject>,
     /// The memory that a launch leaves allocated.
     left: Vec<Range<u64>>,
-    state: SpinMutex<State>,
+    state: Mutex<State>,
     label: Label,
 }
 
@@ -122,7 +122,7 @@ impl ExecutableCore {
             handle,
             source: source.clone(),
             left,
-            state: SpinMutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained)),
+            state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
         }))
     }
@@ -138,7 +138,7 @@ impl ExecutableCore {
     }
 
     /// The executable graph, for calls of the context's driver. Its state is locked, so that no other thread uses it.
-    fn live<'a>(&'a self, _locked: &'a SpinMutexGuard<'_, State>) -> Live<'a, ExecutableGraphHandle> {
+    fn live<'a>(&'a self, _locked: &'a MutexGuard<'_, State>) -> Live<'a, ExecutableGraphHandle> {
         // SAFETY: the executable graph is destroyed when this is dropped. All calls with it are made under the lock of its state.
         unsafe { Live::new(self.handle) }
     }
@@ -158,7 +158,7 @@ impl ExecutableCore {
     /// # Errors
     /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
     #[track_caller]
-    fn lock(&self, operation: &'static str) -> Result<SpinMutexGuard<'_, State>> {
+    fn lock(&self, operation: &'static str) -> Result<MutexGuard<'_, State>> {
         refuse_inside(operation).map_err(|error| error.at(self.source.place()))?;
         Ok(self.state.lock())
     }
@@ -211,7 +211,7 @@ impl ExecutableCore {
             excluded.and_then(|()| self.queue(&submission, &state, ordered.is_some()))
         };
         drop((host_bound, ordered));
-        kept.into_iter().for_each(|kept| kept.are_waited_for(stream));
+        kept.into_iter().filter(|_| queued.is_ok()).for_each(|kept| kept.are_waited_for(stream));
         if queued.is_ok() && is_first_in_stream {
             state.last = Some(stream.core().clone());
         }
@@ -223,7 +223,7 @@ impl ExecutableCore {
     fn queue(
         &self,
         submission: &Submission<'_>,
-        state: &SpinMutexGuard<'_, State>,
+        state: &MutexGuard<'_, State>,
         is_ordered: bool,
     ) -> Result<Result<()>> {
         let excluding = if is_ordered { Excluding::default() } else { submission.order(state.accesses())? };

@@ -84,8 +84,8 @@ struct TreeState {
     levels: usize,
     /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
     is_broken: bool,
-    /// Whether a capture into the graph, or into a body of it, has not ended. Only that capture uses the graph, which the driver
-    /// destroys if the capture fails.
+    /// Whether a capture into the graph has not ended. Only that capture uses the graph, which the driver destroys if the capture
+    /// fails.
     is_captured: bool,
 }
 
@@ -233,6 +233,11 @@ impl GraphObject {
         refuse_inside(operation).map_err(|error| error.at(self.place()))?;
         let tree = self.tree.state.lock();
         if tree.is_broken { Err(self.broken(operation)) } else { Ok(GraphGuard { object: self, tree }) }
+    }
+
+    /// Locks it to note what a capture that has ended leaves behind, wherever this is.
+    pub(crate) fn lock_at_end_of_capture(&self) -> GraphGuard<'_> {
+        GraphGuard { object: self, tree: self.tree.state.lock() }
     }
 
     #[cold]

@@ -39,7 +39,7 @@ impl OpenStream {
     /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the memory.
     #[track_caller]
     pub unsafe fn prefetch_batch(&self, ranges: &[BatchRange<'_>]) -> Result<()> {
-        let submission = Submission::begin(self, "prefetching a batch")?;
+        let submission = Submission::begin(self, "prefetching a batch")?.not_capturable();
         let accesses: Vec<_> = ranges.iter().map(|range| MemoryAccess::read(range.memory)).collect();
         // SAFETY: the caller promises that the ranges are within their memory.
         self.submit_batch(&submission, &accesses, || unsafe { self.queue_prefetches(&submission, ranges) })
@@ -54,7 +54,7 @@ impl OpenStream {
     /// Same as [`prefetch_batch`](Self::prefetch_batch).
     #[track_caller]
     pub unsafe fn discard_batch(&self, ranges: &[BatchRange<'_>]) -> Result<()> {
-        let submission = Submission::begin(self, "discarding managed memory")?;
+        let submission = Submission::begin(self, "discarding managed memory")?.not_capturable();
         let accesses: Vec<_> = ranges.iter().map(|range| MemoryAccess::write(range.memory)).collect();
         self.submit_batch(&submission, &accesses, || {
             if self.is_legacy() {
@@ -99,7 +99,7 @@ impl OpenStream {
     /// uses the memory.
     #[track_caller]
     pub fn attach(&self, memory: &Arc<Allocation>, attachment: MemoryAttachment) -> Result<()> {
-        let submission = Submission::begin(self, "attaching managed memory")?.attaching();
+        let submission = Submission::begin(self, "attaching managed memory")?.attaching().not_capturable();
         self.submit_batch(&submission, &[MemoryAccess::write(memory)], || {
             // SAFETY: the memory is freed behind its uses, of which this is one. Other uses come before, or are refused.
             submission.queue(|call, stream| unsafe {
@@ -122,7 +122,6 @@ impl OpenStream {
         submission.refuse_while_capturing()?;
         for access in accesses {
             access.memory.require_context(self, submission.operation())?;
-            submission.refuse_captured_memory(access.memory)?;
         }
         let excluding = submission.order(accesses.iter().copied())?;
         let queued = queue();

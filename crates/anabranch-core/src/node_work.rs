@@ -80,7 +80,7 @@ impl NodeWork {
 
     /// Waits for what an event has captured by the time of the launch.
     pub fn event_wait(event: &EventCore) -> Self {
-        Self::event(NodeParameters::EventWait(event.raw().handle()), event).with_object(event.last_record().clone())
+        Self::event(NodeParameters::EventWait(event.raw().handle()), event).with_object(event.record_state().clone())
     }
 
     fn event(parameters: NodeParameters, event: &EventCore) -> Self {

@@ -40,7 +40,7 @@ ranks! { from 100;
     CAPTURE,
     /// The capture that a stream is a member of.
     MEMBER_OF,
-    /// The capture that used a piece of memory last.
+    /// The captures that have used a piece of memory.
     CAPTURED_IN,
     /// The capture that an event was last recorded in.
     EVENT_CAPTURED_IN,

@@ -288,17 +288,11 @@ impl<'a> Submission<'a> {
         if self.stream.is_capturing() || !memory.is_captured() {
             return Ok(());
         }
-        let Some(capture) = capture_of_memory(memory) else { return Ok(()) };
-        if self.is_capturable && self.join_capture(&capture, memory)? {
-            return Ok(());
+        match capture_of_memory(memory) {
+            Some(_) if !self.is_capturable => Err(captured_memory(self.stream, self.operation)),
+            Some(capture) => self.join_capture(&capture, memory),
+            None => Ok(()),
         }
-        // It cannot be joined. What it has captured never runs if it is invalidated.
-        if capture.is_invalidated() {
-            let over: Arc<dyn std::any::Any + Send + Sync> = capture;
-            memory.captures_are_over(&[over]);
-            return Ok(());
-        }
-        if self.is_capturable { Ok(()) } else { self.refuse_captured_memory(memory) }
     }
 
     fn order_one(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) -> Result<()> {
@@ -418,8 +412,8 @@ impl<'a> Submission<'a> {
             match self.capturing() {
                 Some(capture) => capture.check_order(memory.address(), stream, access, operation)?,
                 None => {
-                    if let Some(capture) =
-                        Some(memory).filter(|memory| memory.is_captured()).and_then(|memory| capture_of_memory(memory))
+                    if memory.is_captured()
+                        && let Some(capture) = capture_of_memory(memory)
                     {
                         capture.check_join(stream, memory.address(), operation)?;
                     }
@@ -430,7 +424,7 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<bool> {
+    fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<()> {
         // The membership changes, so that it is not held meanwhile.
         drop(self.submitting.take());
         let joined = capture.join_for_memory(self.stream, memory.address(), self.operation);
@@ -458,15 +452,6 @@ impl<'a> Submission<'a> {
     pub fn refuse_while_capturing(&self) -> Result<()> {
         self.stream.refuse_while_capturing(self.operation)
     }
-
-    /// Refuses memory that a capture uses, for work that must not be captured: using it would make the stream join.
-    ///
-    /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if a capture that has not ended uses the memory.
-    #[inline]
-    pub fn refuse_captured_memory(&self, memory: &Allocation) -> Result<()> {
-        refuse_captured_memory(memory, self.stream, self.operation)
-    }
 }
 
 #[cold]
@@ -492,13 +477,13 @@ pub fn refuse_captured_memory(memory: &Allocation, stream: &StreamCore, operatio
 #[cold]
 #[inline(never)]
 fn refuse_if_used(memory: &Allocation, stream: &StreamCore, operation: &'static str) -> Result<()> {
-    if !capture_of_memory(memory).is_some_and(|capture| capture.uses(memory.address())) {
-        return Ok(());
-    }
-    let message = "a capture that has not ended uses the memory";
-    Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, message)
-        .with_hint("do this before or after the capture; captured copies take device or pinned buffers")
-        .at(stream.place()))
+    if capture_of_memory(memory).is_some() { Err(captured_memory(stream, operation)) } else { Ok(()) }
+}
+
+fn captured_memory(stream: &StreamCore, operation: &'static str) -> Error {
+    Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "a capture that has not ended uses the memory")
+        .with_hint("do this before or after the capture")
+        .at(stream.place())
 }
 
 /// Whether a launch needs no order for a piece of memory, because only its stream has used it, and no further checks

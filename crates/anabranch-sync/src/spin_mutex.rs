@@ -74,11 +74,6 @@ impl<T> SpinMutex<T> {
         self.take().then(|| SpinMutexGuard { mutex: self, token: self.position.enter(Access::Exclusive) })
     }
 
-    /// The value, which nobody else can lock meanwhile.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
-
     #[inline(always)]
     fn take(&self) -> bool {
         self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()

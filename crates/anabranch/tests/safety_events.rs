@@ -182,3 +182,35 @@ fn safety_104_what_a_refused_launch_has_queued_is_kept() {
     stream.synchronize().unwrap();
     assert!(has_run.load(Ordering::SeqCst));
 }
+
+/// A capture on another thread may end at any time, also between the driver's call and what the library notes.
+#[test]
+fn safety_105_a_graph_retains_the_events_of_its_nodes_whenever_the_capture_ends() {
+    let context = checked_host();
+    let (origin, stream) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let over = AtomicBool::new(false);
+    let graphs: Vec<_> = std::thread::scope(|scope| {
+        let capturing = scope.spawn(|| {
+            let mut graphs = Vec::new();
+            for _ in 0..3_000 {
+                stream.begin_capture(CaptureMode::Relaxed).unwrap();
+                std::thread::yield_now();
+                graphs.extend(stream.end_capture());
+            }
+            over.store(true, Ordering::SeqCst);
+            graphs
+        });
+        while !over.load(Ordering::SeqCst) {
+            let _ = stream.wait_event_with_flags(&event, EventWaitFlags::EXTERNAL);
+        }
+        capturing.join().unwrap()
+    });
+    origin.begin_capture(CaptureMode::Relaxed).unwrap();
+    origin.record(&event).unwrap();
+    for graph in graphs.into_iter().filter(|graph| !graph.nodes().unwrap().is_empty()) {
+        let refused = graph.instantiate().unwrap().launch(&stream).unwrap_err();
+        assert_eq!(refused.status(), Status::ILLEGAL_STATE, "the graph knows what it waits for");
+    }
+    origin.end_capture().unwrap();
+}

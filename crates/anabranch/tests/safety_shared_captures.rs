@@ -355,3 +355,31 @@ fn safety_108_streams_of_other_contexts_join_a_capture() {
     });
     assert_eq!(captured.unwrap().nodes().unwrap().len(), 1);
 }
+
+#[test]
+fn safety_108_memory_of_a_capture_that_is_invalidated_belongs_to_the_others_that_use_it() {
+    let context = checked_host();
+    let [capturing, failing, other] = [(); 3].map(|()| context.create_stream().unwrap());
+    let mut buffer = capturing.upload(&[1u32; 4]).unwrap();
+    let [mut copy, mut failing_copy] = [(); 2].map(|()| capturing.upload(&[2u32; 4]).unwrap());
+    capturing.synchronize().unwrap();
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.copy(&mut copy, &buffer)?;
+        failing.begin_capture(CaptureMode::Relaxed)?;
+        failing.copy(&mut failing_copy, &buffer)?;
+        // Invalidates the capture.
+        failing.query().unwrap_err();
+        other.fill(&mut buffer, 3u32)?;
+        assert!(other.is_capturing()?);
+        scope.join(&other)
+    });
+    assert!(is_a_chain(&captured.unwrap()));
+    // No graph comes of what the other one has captured.
+    let mut read = [0; 4];
+    other.copy_to_host(&mut read, &failing_copy).unwrap();
+    other.fill(&mut failing_copy, 5u32).unwrap();
+    assert!(!other.is_capturing().unwrap());
+    assert_eq!(other.download(&failing_copy).unwrap(), [5; 4]);
+    failing.end_capture().unwrap_err();
+    assert_eq!(read, [2; 4]);
+}

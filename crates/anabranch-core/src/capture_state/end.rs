@@ -182,26 +182,24 @@ impl FinishedCapture {
     /// The graph, with everything that it must retain.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if something was captured in part only; otherwise the same as
-    /// [`GraphObject::lock`].
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if something was captured in part only.
     pub(crate) fn into_part(
         self,
         context: &Arc<ContextCore>,
         handle: GraphHandle,
         operation: &'static str,
     ) -> Result<Part> {
-        let graph = match self.into {
-            Some(object) => {
-                let mut guard = object.lock_for_capture(operation)?;
-                guard.retained_mut().merge(&self.retained);
-                guard.set_captured(false);
-                drop(guard);
-                object
+        let (graph, retained) = match self.into {
+            Some(object) => (object, self.retained),
+            None => {
+                // SAFETY: the driver has just made the graph of the capture, which has retained what its nodes refer to.
+                let graph = unsafe { GraphObject::new(context, handle, self.graph, self.nodes, self.retained) };
+                (graph, Retained::default())
             }
-            // SAFETY: the driver has just made the graph of the capture, which has retained what its nodes refer to.
-            None => unsafe { GraphObject::new(context, handle, self.graph, self.nodes, self.retained) },
         };
-        let mut guard = graph.lock(operation)?;
+        let mut guard = graph.lock_at_end_of_capture();
+        guard.retained_mut().merge(&retained);
+        guard.set_captured(false);
         if self.is_broken || self.has_failed {
             guard.break_off();
             let message = if self.has_failed {

@@ -49,8 +49,7 @@ impl CaptureState {
         }
     }
 
-    /// Makes a stream that is about to use memory of the capture join the capture. `false`: it cannot be joined, because it has
-    /// ended, is invalidated, or no longer uses the memory.
+    /// Makes a stream that is about to use memory of the capture join the capture, unless that has ended meanwhile.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
@@ -59,17 +58,16 @@ impl CaptureState {
         stream: &OpenStream,
         address: DevicePointer,
         operation: &'static str,
-    ) -> Result<bool> {
-        let Some(last) = self.last_stream(stream, address) else { return Ok(false) };
+    ) -> Result<()> {
+        let Some(last) = self.last_stream(stream, address) else { return Ok(()) };
         if stream.context().is_order_strict() {
             return Err(stream.refuse_order(&last.place(), operation));
         }
         // The error of a failure is reported by the use, which then has no capture.
-        let joined = wait_for_stream(stream, &last).is_ok() && stream.is_capturing();
-        if joined {
+        if wait_for_stream(stream, &last).is_ok() && stream.is_capturing() {
             stream.count_orders(1);
         }
-        Ok(joined)
+        Ok(())
     }
 
     /// Like [`check_order`](Self::check_order), for a stream that would join.
@@ -83,8 +81,8 @@ impl CaptureState {
         }
     }
 
-    /// If the capture has not ended, and uses the memory: the stream that used it last, or else the origin, which follows
-    /// those that have ended.
+    /// If the capture has not ended, and uses the memory: the stream that used it last, or else the origin. The order comes from
+    /// edges of what has used the memory.
     pub(super) fn last_stream(&self, stream: &StreamCore, address: DevicePointer) -> Option<Arc<StreamCore>> {
         let last = {
             let inner = self.inner.lock();
@@ -95,15 +93,12 @@ impl CaptureState {
 
     /// A stream that has not ended, of the context of another one or of the origin.
     fn find_stream(&self, id: u64, near: &StreamCore) -> Option<Arc<StreamCore>> {
-        let find =
-            |context: &ContextCore| context.streams().into_iter().find(|stream| stream.id() == id && stream.is_live());
-        find(near.context()).or_else(|| find(&self.context))
+        find_stream(near.context(), id).or_else(|| find_stream(&self.context, id))
     }
 
-    /// Whether the driver has invalidated the capture, of which no graph comes then.
+    /// Whether the driver has invalidated the capture, of which no graph comes then. `false` where it cannot be asked.
     pub fn is_invalidated(&self) -> bool {
-        let origin = self.context.streams().into_iter().find(|stream| stream.id() == self.origin);
-        let status = origin.and_then(|origin| {
+        let status = find_stream(&self.context, self.origin).and_then(|origin| {
             origin.while_live(|handle| {
                 let call = self.context.call("asking for a stream's capture status");
                 self.context.driver().stream_capture_status(&call, handle)
@@ -247,6 +242,10 @@ impl Capturing {
         }
         self.inner.lock().history.clock(stream.id())
     }
+}
+
+fn find_stream(context: &ContextCore, id: u64) -> Option<Arc<StreamCore>> {
+    context.streams().into_iter().find(|stream| stream.id() == id && stream.is_live())
 }
 
 /// Makes later work of a stream wait for the work that is in `earlier` now. If `earlier` is capturing, the stream joins

@@ -41,7 +41,7 @@ impl<'a> RecordsByLaunch<'a> {
         for (event, record) in self.locked.iter_mut().flatten() {
             record.captured_elsewhere = stream.is_captured_elsewhere();
             if event.is_captured() {
-                event.last.set_capture(None, stream);
+                event.state.set_capture(None, stream);
             }
         }
     }
@@ -57,7 +57,7 @@ impl RecordsByLaunch<'_> {
         for (event, record) in self.locked.iter_mut().flatten() {
             record.captured_elsewhere = false;
             capturing.retain(&event.raw);
-            event.last.set_capture_that_follows_nothing(capturing);
+            event.state.set_capture_that_follows_nothing(capturing);
         }
     }
 }
@@ -72,6 +72,6 @@ fn lock_both<'a>(first: &'a EventCore, second: &'a EventCore) -> Result<[Locked<
             Error::argument(Status::INVALID_VALUE, "launching a kernel", message).with_hint("pass an event for each")
         );
     }
-    let [first, second] = if first.last.id() < second.last.id() { [first, second] } else { [second, first] };
+    let [first, second] = if first.state.id() < second.state.id() { [first, second] } else { [second, first] };
     Ok([first, second].map(|event| (event, event.lock_record())))
 }

@@ -1,7 +1,7 @@
 //! The events that a graph waits for.
 
-use super::LastRecord;
-use super::last_record::Record;
+use super::RecordState;
+use super::record_state::Record;
 use crate::error::{Error, Result};
 use crate::retained::{References, Retained};
 use crate::stream::OpenStream;
@@ -16,25 +16,27 @@ use std::sync::Arc;
 /// A stream in which the graph is launched joins the capture in which such an event was recorded, in the middle of the
 /// launch. Which part of the graph would then be captured is the driver's to say, so that such a launch is refused.
 #[derive(Default)]
-pub(crate) struct WaitedByGraph(Vec<Arc<LastRecord>>);
+pub(crate) struct WaitedByGraph(Vec<Arc<RecordState>>);
 
 /// The records of the events. While this exists, nobody makes others.
 pub(crate) struct KeptRecords<'a> {
     records: SmallVec<[SpinMutexGuard<'a, Record>; 1]>,
     is_captured: bool,
+    /// Whether another library may have captured one.
+    is_of_others: bool,
 }
 
 impl WaitedByGraph {
     /// The events that a graph waits for.
     pub(crate) fn of(retained: &Retained) -> Self {
         let mut events: Vec<_> = retained.objects().filter_map(|object| object.clone().downcast().ok()).collect();
-        events.sort_by_key(|event: &Arc<LastRecord>| event.id());
+        events.sort_by_key(|event: &Arc<RecordState>| event.id());
         Self(events)
     }
 
     /// Whether some work waits for an event.
     pub(crate) fn is_any_in(references: &References) -> bool {
-        references.objects().iter().any(|object| object.is::<LastRecord>())
+        references.objects().iter().any(|object| object.is::<RecordState>())
     }
 
     #[inline(always)]
@@ -50,10 +52,12 @@ impl WaitedByGraph {
 
     #[cold]
     fn keep_all(&self) -> KeptRecords<'_> {
-        let records = self.0.iter().map(|event| event.lock()).collect();
+        let records: SmallVec<[_; 1]> = self.0.iter().map(|event| event.lock()).collect();
         let is_in_live_capture =
-            |event: &Arc<LastRecord>| event.capture().is_some_and(|(capture, _)| !capture.has_ended());
-        KeptRecords { records, is_captured: self.0.iter().any(is_in_live_capture) }
+            |event: &Arc<RecordState>| event.capture().is_some_and(|(capture, _)| !capture.has_ended());
+        let is_captured = self.0.iter().any(is_in_live_capture);
+        let is_of_others = self.0.iter().zip(&records).any(|(event, record)| event.is_of_others(record));
+        KeptRecords { records, is_captured, is_of_others }
     }
 }
 
@@ -75,8 +79,10 @@ impl KeptRecords<'_> {
     /// The launch was given to the driver: its stream has waited for the events.
     #[cold]
     pub(crate) fn are_waited_for(self, stream: &OpenStream) {
-        // While there is no other record.
-        stream.suspect_capture_of_another_library();
+        if self.is_of_others {
+            stream.suspect_capture_of_another_library();
+        }
+        // Until then, there is no other record.
         drop(self.records);
     }
 }

@@ -9,8 +9,8 @@ use anabranch_sync::modelled::{AtomicBool, Mutex, SpinMutex, SpinMutexGuard};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-/// The last record of an event.
-pub struct LastRecord {
+/// The last record of an event, and what is known of it.
+pub struct RecordState {
     /// Locked while the driver is called to record the event or to wait for it, also by a launch of a graph, so that what is
     /// known here is what the driver refers to. It is not locked inside host functions: another thread may hold the lock in a
     /// call that ends only when the host function does.
@@ -20,6 +20,8 @@ pub struct LastRecord {
     capture: Mutex<(Weak<CaptureState>, CapturedClock)>,
     /// The id of the event.
     id: u64,
+    /// Whether another library owns the event.
+    is_foreign: bool,
 }
 
 /// What is known of a record.
@@ -66,7 +68,7 @@ impl Record {
     }
 }
 
-impl LastRecord {
+impl RecordState {
     pub(super) fn of(event: &RawEvent) -> Self {
         let id = event.label().id().get();
         Self {
@@ -74,6 +76,7 @@ impl LastRecord {
             is_captured: AtomicBool::new(false),
             capture: Mutex::new(ranks::EVENT_CAPTURED_IN, (Weak::new(), CapturedClock::default())),
             id,
+            is_foreign: event.is_foreign(),
         }
     }
 
@@ -90,6 +93,11 @@ impl LastRecord {
 
     pub(super) fn try_lock(&self) -> Option<SpinMutexGuard<'_, Record>> {
         self.record.try_lock()
+    }
+
+    /// Whether another library may have captured the record.
+    pub(super) fn is_of_others(&self, record: &Record) -> bool {
+        self.is_foreign || record.captured_elsewhere
     }
 
     #[inline(always)]
