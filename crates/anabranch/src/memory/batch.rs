@@ -4,7 +4,7 @@ mod region;
 
 pub use region::BatchRegion;
 
-use super::{BufferSlice, BufferSliceMut, on_host, require_equal_lengths, uncaptured};
+use super::{BufferSlice, BufferSliceMut, copied_bytes, on_host, require_equal_lengths, uncaptured};
 use crate::error::Result;
 use crate::stream::Stream;
 use anabranch_core::batch::{self, CopySource};
@@ -154,18 +154,23 @@ impl<'a> BatchCopy<'a> {
     /// The copy, if a thread of the driver makes it: between pinned memory, if a graph retains memory of the batch, because the
     /// driver would wait for it, and others of the graph's memory with it; and from plain memory to pinned memory, where the
     /// driver may wait too.
-    fn on_host(&self, of_graph: bool) -> Option<OnHost<'a>> {
+    ///
+    /// # Errors
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is no host memory for what is read now.
+    fn on_host(&self, of_graph: bool) -> Result<Option<OnHost<'a>>> {
         let to = on_host::row(self.destination.address.0, self.bytes);
         match self.source {
             Source::Memory(source) => {
-                let accesses = host_accesses(self.destination.memory, source.memory).filter(|_| of_graph)?;
+                let accesses = host_accesses(self.destination.memory, source.memory).filter(|_| of_graph);
                 let from = on_host::row(source.address.0, self.bytes);
-                Some(OnHost::Region(Copy3d { source: from, destination: to, extent: [self.bytes, 1, 1] }, accesses))
+                let copy = Copy3d { source: from, destination: to, extent: [self.bytes, 1, 1] };
+                Ok(accesses.map(|accesses| OnHost::Region(copy, accesses)))
             }
-            Source::Host { bytes, .. } => {
-                let is_pinned = self.destination.memory.is_pinned();
-                is_pinned.then(|| OnHost::Bytes(bytes, to.address, MemoryAccess::write(self.destination.memory)))
+            Source::Host { bytes, .. } if self.destination.memory.is_pinned() => {
+                let bytes = copied_bytes(bytes, OPERATION)?;
+                Ok(Some(OnHost::Bytes(bytes, to.address, MemoryAccess::write(self.destination.memory))))
             }
+            Source::Host { .. } => Ok(None),
         }
     }
 }
@@ -174,8 +179,8 @@ impl<'a> BatchCopy<'a> {
 enum OnHost<'a> {
     /// Between pinned memory.
     Region(Copy3d, [MemoryAccess<'a>; 2]),
-    /// Of plain memory, which is read now, to an address of pinned memory.
-    Bytes(&'a [u8], u64, MemoryAccess<'a>),
+    /// Of what plain memory had, to an address of pinned memory.
+    Bytes(Box<[u8]>, u64, MemoryAccess<'a>),
 }
 
 impl OnHost<'_> {
@@ -183,13 +188,13 @@ impl OnHost<'_> {
     /// The copy is within its accesses, and nobody else uses the destination, except for work that is ordered before or after
     /// the copy.
     #[track_caller]
-    unsafe fn queue(&self, stream: &Stream) -> Result<()> {
+    unsafe fn queue(self, stream: &Stream) -> Result<()> {
         match self {
             // SAFETY: the caller promises what this asks for.
-            Self::Region(copy, accesses) => unsafe { on_host::copy_region(stream, accesses, *copy) },
+            Self::Region(copy, accesses) => unsafe { on_host::copy_region(stream, &accesses, copy) },
             Self::Bytes(bytes, to, access) => {
-                let (bytes, to): (Box<[u8]>, _) = ((*bytes).into(), *to as usize);
-                stream.core().host_function_using(&[*access], move || {
+                let to = to as usize;
+                stream.core().host_function_using(&[access], move || {
                     let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
                     // SAFETY: the destination has as many bytes, in memory that is freed behind its uses, of which this is one,
                     // and nobody else uses it. The source is the function's own.
@@ -233,8 +238,9 @@ impl Stream {
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if a buffer belongs to another context;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for plain host memory
     /// if the stream is capturing, or a capture uses one of the buffers;
-    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for hints that name no device. Nothing is
-    /// copied then. If a driver without batches refuses a copy, others may have been made.
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for hints that name no device;
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is no memory to copy plain host memory to
+    /// first. Nothing is copied then. If a driver without batches refuses a copy, others may have been made.
     #[track_caller]
     pub fn copy_batch<'a>(&self, copies: impl IntoIterator<Item = BatchCopy<'a>>) -> Result<()> {
         let copies = gathered(copies);
@@ -264,7 +270,8 @@ impl Stream {
         let of_graph = copies.iter().flat_map(BatchCopy::memory).any(|memory| memory.is_retained());
         let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
         for copy in copies.iter().filter(|copy| copy.bytes > 0) {
-            match copy.on_host(of_graph).filter(|_| !core.is_capturing()) {
+            let made_on_host = if core.is_capturing() { None } else { copy.on_host(of_graph)? };
+            match made_on_host {
                 Some(copy) => on_host.push(copy),
                 None => described.push(copy.describe()),
             }
@@ -276,7 +283,7 @@ impl Stream {
                 unsafe { core.copy_batch(operation, &described) }?;
             }
             // SAFETY: the copies are within their accesses, and their destinations are borrowed exclusively.
-            on_host.iter().try_for_each(|copy| unsafe { copy.queue(self) })
+            on_host.into_iter().try_for_each(|copy| unsafe { copy.queue(self) })
         };
         if !copies.iter().any(BatchCopy::is_from_host) {
             return submit();

@@ -209,6 +209,20 @@ pub(crate) fn zeroed_vector<T: Pod>(length: usize, operation: &'static str) -> R
     })
 }
 
+/// A copy of plain memory.
+///
+/// # Errors
+/// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY).
+pub(super) fn copied_bytes(bytes: &[u8], operation: &'static str) -> Result<Box<[u8]>> {
+    let mut copied = Vec::new();
+    copied.try_reserve_exact(bytes.len()).map_err(|_| {
+        let message = format!("there is no host memory for a copy of {} bytes", bytes.len());
+        Error::argument(Status::OUT_OF_MEMORY, operation, message).with_hint("copy a part at a time")
+    })?;
+    copied.extend_from_slice(bytes);
+    Ok(copied.into_boxed_slice())
+}
+
 impl Context {
     /// Allocates device memory outside stream order, and fills it with zeros in `stream`. Prefer
     /// [`Stream::allocate_zeroed`]. This method is for devices without memory pools, and for memory that is shared with
