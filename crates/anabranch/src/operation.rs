@@ -156,9 +156,10 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
         Operation::ending(steps, Step::Join, take_values)
     }
 
-    fn run_at(self, place: &Place<'_>) -> Result<T> {
-        run::run(self.steps, place)?;
-        self.value.take()
+    /// The value, and the other streams that the work is in, each once.
+    fn run_at<'p>(self, place: &Place<'p>) -> Result<(T, Vec<&'p Stream>)> {
+        let streams = run::run(self.steps, place)?;
+        Ok((self.value.take()?, streams))
     }
 
     /// Queues the work and returns the value at once. In the scope of a capture, the work is captured.
@@ -168,21 +169,25 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
     /// for another, such as [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED)
     /// if a stream of the pool is capturing.
     pub fn queue(self, target: &impl RunTarget) -> Result<T> {
-        target.with_place(|place| self.run_at(place))
+        target.with_place(|place| self.run_at(place).map(|(value, _)| value))
     }
 
     /// Queues the work, blocks until it is complete, and returns the value. Waits, as
     /// [`synchronize`](Stream::synchronize) does, for all work that is in the stream of the operation.
     ///
     /// # Errors
-    /// Same as [`queue`](Self::queue) and [`synchronize`](Stream::synchronize). In a stream that is capturing,
+    /// Same as [`queue`](Self::queue) and [`synchronize`](Stream::synchronize), and a panic of a closure in any stream that the
+    /// work is in. If there are panics in several streams, one is returned, and the others remain for the next calls that
+    /// synchronize with their streams. In a stream that is capturing,
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED): nothing is queued,
     /// and the capture remains valid.
     pub fn run(self, target: &impl RunTarget) -> Result<T> {
         target.with_place(|place| {
             place.stream.core().refuse_while_capturing(OPERATION)?;
-            let value = self.run_at(place)?;
+            let (value, others) = self.run_at(place)?;
             place.stream.synchronize()?;
+            // They have joined the stream, so that their work is complete, too.
+            others.iter().try_for_each(|other| other.core().take_failure(OPERATION))?;
             Ok(value)
         })
     }
@@ -192,9 +197,18 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
     ///
     /// # Errors
     /// The future returns the errors of [`queue`](Self::queue) and of
-    /// [`enqueue_async`](Stream::enqueue_async).
+    /// [`enqueue_async`](Stream::enqueue_async), and panics as [`run`](Self::run) does.
     pub fn run_async(self, target: &impl RunTarget) -> Enqueued<T> {
-        target.with_place(|place| place.stream.enqueue_async(|_| self.run_at(place)))
+        target.with_place(|place| {
+            let mut others = Vec::new();
+            let queued = place.stream.enqueue_async(|_| {
+                let (value, joined) = self.run_at(place)?;
+                others = joined;
+                Ok(value)
+            });
+            // They have joined the stream, so that their work is complete when that of the stream is.
+            queued.checking(others)
+        })
     }
 }
 

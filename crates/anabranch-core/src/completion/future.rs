@@ -14,6 +14,7 @@ use crate::stream::{OpenStream, StreamCore};
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::Status;
 use futures_core::FusedFuture;
+use smallvec::SmallVec;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -34,8 +35,8 @@ use std::time::{Duration, Instant};
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Completion {
     stage: Stage,
-    /// The stream whose host work is checked for panics at the end.
-    checked: Option<Arc<StreamCore>>,
+    /// The streams whose work is checked for panics at the end. The first panic is reported, and the others remain.
+    checked: SmallVec<[Arc<StreamCore>; 1]>,
     /// Whether the result was returned.
     told: bool,
 }
@@ -54,8 +55,8 @@ enum Stage {
 impl Completion {
     pub(crate) fn new(awaited: Result<Awaited>, checked: Option<Arc<StreamCore>>) -> Self {
         match awaited {
-            Ok(awaited) => Self { stage: Stage::Fresh(awaited), checked, told: false },
-            Err(error) => Self { stage: Stage::Over(Err(error)), checked: None, told: false },
+            Ok(awaited) => Self { stage: Stage::Fresh(awaited), checked: checked.into_iter().collect(), told: false },
+            Err(error) => Self { stage: Stage::Over(Err(error)), checked: SmallVec::new(), told: false },
         }
     }
 
@@ -64,6 +65,13 @@ impl Completion {
     pub fn of_stream(stream: &OpenStream, reports_panics: bool) -> Self {
         let awaited = AwaitedPoint::put(stream, super::OPERATION).map(Awaited::Point);
         Self::new(awaited, reports_panics.then(|| stream.core().clone()))
+    }
+
+    /// The future also reports a panic of a closure of this stream, all of whose work is complete when the future is ready.
+    pub fn check_also(&mut self, stream: &Arc<StreamCore>) {
+        if !self.is_over() {
+            self.checked.push(stream.clone());
+        }
     }
 
     /// A future that has already failed.
@@ -89,10 +97,8 @@ impl Completion {
     }
 
     fn finish(&mut self, result: Result<()>) -> Poll<Result<()>> {
-        let result = match self.checked.take() {
-            Some(stream) => result.and_then(|()| stream.take_failure(super::OPERATION)),
-            None => result,
-        };
+        let checked = std::mem::take(&mut self.checked);
+        let result = result.and_then(|()| checked.iter().try_for_each(|stream| stream.take_failure(super::OPERATION)));
         self.stage = Stage::Over(result.clone());
         self.told = true;
         Poll::Ready(result)

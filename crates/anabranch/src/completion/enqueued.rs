@@ -1,6 +1,7 @@
 //! The future of work with a value.
 
 use crate::error::{Error, Result};
+use crate::stream::Stream;
 use anabranch_core::completion::Completion;
 use anabranch_hal::Status;
 use futures_core::FusedFuture;
@@ -28,6 +29,12 @@ impl<T> Unpin for Enqueued<T> {}
 impl<T> Enqueued<T> {
     pub(super) fn new(completion: Completion, value: Option<T>) -> Self {
         Self { completion, value, terminated: false }
+    }
+
+    /// The future also reports a panic of work of these streams, which is complete when the future is ready.
+    pub(crate) fn checking<'s>(mut self, streams: impl IntoIterator<Item = &'s Stream>) -> Self {
+        streams.into_iter().for_each(|stream| self.completion.check_also(stream.core()));
+        self
     }
 
     /// Whether it is already known that there will be no value.

@@ -4,18 +4,20 @@ use super::each::drop_all;
 use super::steps::{Step, Steps};
 use super::target::{Forks, Place};
 use crate::error::Result;
+use crate::stream::Stream;
 
-/// Makes the steps, one after the other, on the thread that calls.
+/// Makes the steps, one after the other, on the thread that calls. Returns the streams that have left that of the place and
+/// joined it, each once.
 ///
 /// # Errors
 /// That of the first step that fails. The steps behind it are dropped, in their order, and so are the values that were made for
 /// them; streams that have left others join them.
-pub(super) fn run(steps: Steps<'_>, place: &Place<'_>) -> Result<()> {
-    let mut run = Run { place: *place, forks: Vec::new(), steps };
+pub(super) fn run<'p>(steps: Steps<'_>, place: &Place<'p>) -> Result<Vec<&'p Stream>> {
+    let mut run = Run { place: *place, forks: Vec::new(), joined: Vec::new(), steps };
     while let Some(step) = run.steps.pop_front() {
         run.make(step)?;
     }
-    Ok(())
+    Ok(std::mem::take(&mut run.joined))
 }
 
 /// An operation between two of its steps.
@@ -24,11 +26,13 @@ struct Run<'p, 'a> {
     place: Place<'p>,
     /// The forks that have not joined, the innermost last.
     forks: Vec<Forks<'p>>,
+    /// The streams of those that have joined, each once.
+    joined: Vec<&'p Stream>,
     /// What is still to do. It has a join for each of the forks.
     steps: Steps<'a>,
 }
 
-impl<'a> Run<'_, 'a> {
+impl<'p, 'a> Run<'p, 'a> {
     fn make(&mut self, step: Step<'a>) -> Result<()> {
         match step {
             Step::Queue(queue) => queue(self.place.stream),
@@ -50,9 +54,18 @@ impl<'a> Run<'_, 'a> {
             Step::Join(combine) => {
                 if let Some(forks) = self.forks.pop() {
                     self.place = *forks.place(0);
+                    self.note_joined(&forks);
                     forks.join()?;
                 }
                 combine(self.place.stream)
+            }
+        }
+    }
+
+    fn note_joined(&mut self, forks: &Forks<'p>) {
+        for stream in forks.streams() {
+            if !self.joined.contains(&stream) {
+                self.joined.push(stream);
             }
         }
     }

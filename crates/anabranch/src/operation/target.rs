@@ -54,6 +54,11 @@ impl<'p> Forks<'p> {
         turn.checked_sub(1).and_then(|fork| self.forks.get(fork)).map_or(&self.origin, |fork| &fork.place)
     }
 
+    /// The streams that have left.
+    pub(super) fn streams(&self) -> impl Iterator<Item = &'p Stream> {
+        self.forks.iter().map(|fork| fork.place.stream)
+    }
+
     /// Makes later work of the stream come behind all that is in the forks.
     pub(super) fn join(mut self) -> Result<()> {
         self.join_all()
