@@ -6,12 +6,12 @@
 mod common;
 
 use anabranch::{
-    Context, DualModule, Error, ErrorKind, HostFunction, LaunchConfig, Operation, Result, Status, Stream, StreamPolicy,
-    StreamPool,
+    Context, ContextFlags, DualModule, Error, ErrorKind, HostFunction, LaunchConfig, Operation, Result, Status, Stream,
+    StreamPolicy, StreamPool,
 };
 use common::host;
 use futures::executor::block_on;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Panics without a message on standard error.
 fn panic() {
@@ -40,6 +40,14 @@ const KINDS: [Panicking; 2] = [host_function, kernel];
 #[track_caller]
 fn assert_reported<T>(result: Result<T>) {
     assert_eq!(result.map(drop).unwrap_err().kind(), ErrorKind::Panicked);
+}
+
+/// A panic is told by this call, and then nobody else is told it.
+#[track_caller]
+fn assert_told_once(stream: &Stream) {
+    assert_reported(stream.synchronize());
+    stream.synchronize().unwrap();
+    stream.context().synchronize().unwrap();
 }
 
 fn parts(panics: Panicking, which: usize) -> Operation<'static, Vec<()>> {
@@ -85,5 +93,55 @@ fn safety_106_what_an_operation_cannot_report_remains() {
         assert_eq!(failed.unwrap_err().status(), Status::INVALID_VALUE);
         let told = pool.streams().map(Stream::synchronize);
         assert_eq!(told.filter(Result::is_err).count(), 3);
+    }
+}
+
+#[test]
+fn safety_106_a_scope_that_fails_leaves_panics_to_be_reported() {
+    let context = host();
+    let [own, entered] = [(); 2].map(|()| context.create_stream().unwrap());
+    for panics in KINDS {
+        panics(&own).unwrap();
+        panics(&entered).unwrap();
+        let failed = own.sync_scope(|scope| scope.on(&entered).and(Err::<(), _>(error())));
+        assert_eq!(failed.unwrap_err().status(), Status::INVALID_VALUE);
+        assert_reported(own.synchronize());
+        assert_told_once(&entered);
+
+        panics(&own).unwrap();
+        panics(&entered).unwrap();
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            own.sync_scope(|scope| {
+                scope.on(&entered)?;
+                panic();
+                Ok(())
+            })
+        }));
+        assert!(unwound.is_err());
+        assert_reported(own.synchronize());
+        assert_told_once(&entered);
+    }
+    // A copy that is refused is a scope that fails.
+    host_function(&own).unwrap();
+    let far = context.device().create_context(ContextFlags::empty()).unwrap();
+    let far = far.create_stream().unwrap().upload(&[1u32]).unwrap();
+    assert_eq!(own.copy_to_host(&mut [0], &far).unwrap_err().status(), Status::INVALID_HANDLE);
+    assert_told_once(&own);
+}
+
+#[test]
+fn safety_106_a_scope_reports_one_of_several_panics_and_leaves_the_others() {
+    let context = host();
+    let streams = [(); 3].map(|()| context.create_stream().unwrap());
+    let [own, entered, last] = &streams;
+    for panics in KINDS {
+        streams.iter().for_each(|stream| panics(stream).unwrap());
+        assert_reported(own.sync_scope(|scope| scope.on(entered).and(scope.on(last)).map(drop)));
+        own.synchronize().unwrap();
+        assert_reported(entered.synchronize());
+        assert_told_once(last);
+        panics(entered).unwrap();
+        assert_reported(own.sync_scope(|scope| scope.on(entered).map(drop)));
+        context.synchronize().unwrap();
     }
 }

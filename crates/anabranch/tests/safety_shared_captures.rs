@@ -236,7 +236,8 @@ fn safety_74_copies_of_nothing_wait_for_no_capture() {
         capturing.begin_capture(CaptureMode::Relaxed).unwrap();
         let refused = legacy.download(&empty).unwrap_err();
         assert_eq!(refused.status(), Status::STREAM_CAPTURE_IMPLICIT);
-        capturing.end_capture().unwrap_err();
+        // A scope that fails does not ask the legacy stream, which would invalidate the capture.
+        capturing.end_capture().unwrap();
         assert_eq!(legacy.download(&empty).unwrap(), [0; 0]);
     });
 }

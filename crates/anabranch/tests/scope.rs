@@ -160,7 +160,8 @@ fn safety_4_a_scope_waits_for_every_stream_when_one_of_them_fails() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Panicked);
     assert!(error.to_string().contains("the first"), "{error}");
-    assert!(streams[2].query().unwrap(), "the last stream is still running after the scope");
+    let error = streams[2].query().expect_err("the last stream is still running after the scope, or its panic is lost");
+    assert!(error.to_string().contains("the second"), "{error}");
     assert!(first.iter().chain(&last).all(|&byte| byte == 9));
     opener.join().unwrap();
     // The error of the closure comes before those of the streams.
@@ -173,7 +174,8 @@ fn safety_4_a_scope_waits_for_every_stream_when_one_of_them_fails() {
         })
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Argument);
-    streams[1].synchronize().unwrap();
+    let error = streams[1].synchronize().unwrap_err();
+    assert!(error.to_string().contains("later"), "{error}");
 }
 
 #[test]

@@ -89,11 +89,18 @@ impl Entered<'_> {
         queued
     }
 
-    /// Waits for all streams, and returns the first error.
-    fn wait(&self, own: &Stream) -> Result<()> {
+    /// Waits for all streams, and returns the first error, unless the scope has failed already: then the error would be lost
+    /// and its report with it. What is not returned is for the next call that synchronizes with its stream.
+    fn wait(&self, own: &Stream, has_failed: bool) -> Result<()> {
         let EnteredState { streams, borrowers } = std::mem::take(&mut *self.state.lock());
-        let streams = std::iter::once(own).chain(streams);
-        let waited = streams.map(wait_beside_captures).fold(Ok(()), Result::and);
+        let mut waited = Ok(());
+        for stream in std::iter::once(own).chain(streams) {
+            if has_failed || waited.is_err() {
+                wait_without_report(stream);
+            } else {
+                waited = wait_beside_captures(stream);
+            }
+        }
         // Whatever came of that, nothing uses borrowed memory after this.
         borrowers.iter().for_each(SyncEvent::outlast);
         waited
@@ -107,8 +114,8 @@ struct WaitOnDrop<'a, 'env> {
 }
 
 impl WaitOnDrop<'_, '_> {
-    fn finish(self) -> Result<()> {
-        let waited = self.entered.wait(self.stream);
+    fn finish(self, has_failed: bool) -> Result<()> {
+        let waited = self.entered.wait(self.stream, has_failed);
         std::mem::forget(self);
         waited
     }
@@ -116,7 +123,7 @@ impl WaitOnDrop<'_, '_> {
 
 impl Drop for WaitOnDrop<'_, '_> {
     fn drop(&mut self) {
-        let _ = self.entered.wait(self.stream);
+        let _ = self.entered.wait(self.stream, true);
     }
 }
 
@@ -127,6 +134,13 @@ fn wait_beside_captures(stream: &Stream) -> Result<()> {
         return core.sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize);
     }
     with_relaxed_capture_mode(core.context().driver(), || core.synchronize())
+}
+
+/// The same, and takes no report of a panic: an event reports none.
+#[cold]
+fn wait_without_report(stream: &Stream) {
+    let waited = stream.core().sync_event_beside_captures();
+    let _ = waited.and_then(|event| event.as_ref().map_or(Ok(()), SyncEvent::synchronize));
 }
 
 /// Returns when no work that is in the stream now uses borrowed memory any more. For where no event can be recorded.
@@ -162,7 +176,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The body's error, otherwise an error of the stream's work.
+    /// The body's error, otherwise the first error of the streams' work, beginning with this stream. A panic of work that is not
+    /// returned, because the body has failed or panicked, or because an earlier stream has an error, remains for the next
+    /// call that synchronizes with its stream.
     /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function, where waiting is not
     /// permitted; [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the
     /// stream is capturing, because captured work would use the borrowed memory after the borrow has ended.
@@ -187,7 +203,7 @@ impl Stream {
             environment: PhantomData,
         };
         let result = body(&scope);
-        let waited = wait.finish();
+        let waited = wait.finish(result.is_err());
         let value = result?;
         waited.map(|()| value)
     }
