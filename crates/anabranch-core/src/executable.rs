@@ -6,7 +6,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::event::WaitedByGraph;
 use crate::exclusion::Excluding;
 use crate::graph_object::GraphObject;
-use crate::host_work::refuse_inside;
+use crate::host_work::{Launching, refuse_inside};
 use crate::idle_memory::attempt_behind;
 use crate::label::Label;
 use crate::memory::{Allocation, MemoryAccess, free_behind_launch};
@@ -190,15 +190,9 @@ impl ExecutableCore {
             excluding.require_no_foreign_use(operation).map_err(|error| error.at(self.source.place()))?;
         }
         let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
-        if is_first_in_stream {
-            // Before it runs, because that may panic at once.
-            state
-                .retained
-                .all()
-                .host_work()
-                .iter()
-                .for_each(|work| work.launched_in(stream.id(), stream.shared().panics()));
-        }
+        // Before it runs, because that may panic at once.
+        let host_work = state.retained.all().host_work();
+        let launching = Launching::begin(host_work, || stream.launch_place(Some(self.label.id())));
         let queued = if state.host_visible.is_empty() {
             self.queue(&submission, &state, ordered.is_some())
         } else {
@@ -212,6 +206,7 @@ impl ExecutableCore {
         };
         drop((host_bound, ordered));
         kept.into_iter().filter(|_| queued.is_ok()).for_each(|kept| kept.are_waited_for(stream));
+        launching.into_iter().for_each(|launching| launching.end(queued.is_ok()));
         if queued.is_ok() && is_first_in_stream {
             state.last = Some(stream.core().clone());
         }
@@ -323,9 +318,6 @@ impl ExecutableCore {
         let mut state = self.lock(operation)?;
         let (guard, child) = source.lock_with(work.child.as_deref(), operation)?;
         let references = work.references(child.as_ref().map(|child| child.retained().all()));
-        if let (Some(work), Some(last)) = (&work.host_work, &state.last) {
-            work.launched_in(last.id(), last.shared().panics());
-        }
         state.retained.hold(&references);
         let changed = guard.node(node, operation).and_then(|handle| {
             guard.refuse_initializer(handle, operation)?;

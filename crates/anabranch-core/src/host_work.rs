@@ -1,13 +1,14 @@
 //! Closures that run in stream order: the form in which drivers receive them, and the reports of their panics.
 
-use crate::drop_error;
+mod launches;
+
+pub use launches::{LaunchPlace, Launching};
+
 use crate::error::{Error, Result};
-use crate::panics::{PanicReports, panic_failure};
-use crate::ranks;
+use crate::panics::PanicReports;
 use crate::reaper;
 use anabranch_hal::{Callback, HostWork, HostWorkKey, InsideWork, RepeatableWork, Status, Thrown, contain};
-use anabranch_sync::Mutex;
-use smallvec::SmallVec;
+use launches::Launches;
 use std::fmt;
 use std::sync::Arc;
 
@@ -95,34 +96,6 @@ pub struct RepeatableHostWork {
     launches: Arc<Launches>,
 }
 
-/// The streams in which a host function was recently launched, to which its panics are attributed.
-struct Launches(Mutex<SmallVec<[Launch; 2]>>);
-
-struct Launch {
-    stream: u64,
-    /// The reports of the stream's context.
-    panics: Arc<PanicReports>,
-}
-
-/// Launches of one executable graph run one after the other, so the work of the streams before these is complete.
-const MOST_STREAMS: usize = 16;
-
-impl Launches {
-    /// Notes a panic with the context of the last launch.
-    #[cold]
-    fn note(&self, thrown: &Thrown) {
-        let launches = self.0.lock();
-        let Some(last) = launches.last() else {
-            let error = Error::driver("dropping a host function", panic_failure(thrown));
-            drop(launches);
-            return drop_error::report(Err(error));
-        };
-        let same = launches.iter().filter(|launch| Arc::ptr_eq(&launch.panics, &last.panics));
-        let streams: SmallVec<[u64; 4]> = same.map(|launch| launch.stream).collect();
-        last.panics.note(&streams, thrown);
-    }
-}
-
 /// The closure of repeatable work, which is [dropped elsewhere](drop_elsewhere).
 struct Repeatable<F: Send + 'static> {
     closure: Option<F>,
@@ -149,7 +122,7 @@ impl<F: Send + 'static> Drop for Repeatable<F> {
 impl RepeatableHostWork {
     /// Wraps a closure.
     pub fn new(closure: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        let launches = Arc::new(Launches(Mutex::new(ranks::HOST_WORK_STREAMS, SmallVec::new())));
+        let launches = Arc::new(Launches::new());
         let repeatable = Repeatable { closure: Some(closure), launches: launches.clone() };
         let work = RepeatableWork::new(move || repeatable.run());
         Arc::new(Self { work, launches })
@@ -163,18 +136,6 @@ impl RepeatableHostWork {
     /// The work in the form that a driver takes to run it once or to capture it.
     pub fn as_host_work(&self) -> HostWork {
         self.work.clone().into()
-    }
-
-    /// Notes that it was launched in a stream, whose context reports its panics.
-    pub fn launched_in(&self, stream: u64, panics: &Arc<PanicReports>) {
-        let mut launches = self.launches.0.lock();
-        if launches.last().is_none_or(|last| last.stream != stream) {
-            launches.retain(|other| other.stream != stream);
-            if launches.len() == MOST_STREAMS {
-                launches.remove(0);
-            }
-            launches.push(Launch { stream, panics: panics.clone() });
-        }
     }
 }
 

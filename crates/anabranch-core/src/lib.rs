@@ -5,9 +5,9 @@
 //!
 //! Each module uses only those before it in this list:
 //!
-//! * **Basics**: [`error`], [`panics`], [`drop_error`], [`host_work`], [`reaper`], [`keeper`], [`device`], [`context`], [`capture_mode`],
-//!   [`label`].
-//! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
+//! * **Basics**: [`error`], [`panics`], [`drop_error`], [`clock`], [`timeline`], [`host_work`], [`reaper`], [`keeper`],
+//!   [`device`], [`context`], [`capture_mode`], [`label`].
+//! * **Streams**: [`raw_event`], [`stream`].
 //! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
 //!   [`green_context`], [`memory_pool`], [`memory`],
 //!   [`interprocess`], [`virtual_memory`], [`external_memory`], [`retained`].

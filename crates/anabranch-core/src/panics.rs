@@ -11,6 +11,7 @@ use anabranch_hal::{Detail, Failure, Status, Thrown, contain};
 use anabranch_sync::{Mutex, Rank, require_none_held};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Calls code of the program, with no lock held, where a panic cannot be reported. The panic itself has been printed.
@@ -31,10 +32,31 @@ pub struct PanicReports {
     reports: Mutex<VecDeque<Report>>,
 }
 
+/// The reports of a context, and the streams of it whose work a panic may be.
+pub type PanicPlace = (Arc<PanicReports>, SmallVec<[u64; 1]>);
+
 struct Report {
-    /// The streams whose work it may have been.
+    /// The streams of the context whose work it may have been.
     streams: SmallVec<[u64; 1]>,
+    panic: Arc<Panic>,
+}
+
+/// A panic, which several contexts may know. The first that is asked reports it.
+struct Panic {
     message: String,
+    is_reported: AtomicBool,
+}
+
+impl Panic {
+    fn new(thrown: &Thrown) -> Arc<Self> {
+        Arc::new(Self { message: thrown.message(), is_reported: AtomicBool::new(false) })
+    }
+}
+
+impl Report {
+    fn is_reported(&self) -> bool {
+        self.panic.is_reported.load(Ordering::Acquire)
+    }
 }
 
 /// If nobody asks for them, only this many panics are kept, the last ones: streams may have gone with theirs.
@@ -50,15 +72,39 @@ impl PanicReports {
     /// Notes a panic of work of these streams. For each set of streams, the first panic is kept until it is reported.
     #[cold]
     pub fn note(&self, streams: &[u64], thrown: &Thrown) {
-        let message = thrown.message();
+        let panic = Panic::new(thrown);
         let mut reports = self.reports.lock();
-        if reports.iter().any(|report| report.streams[..] == *streams) {
+        if !Self::has(&reports, streams) {
+            self.add(&mut reports, streams, &panic);
+        }
+    }
+
+    /// Notes a panic of work of these streams of several contexts. It is reported once, by one of them.
+    #[cold]
+    pub fn note_in(places: &[PanicPlace], thrown: &Thrown) {
+        if let [(reports, streams)] = places {
+            return reports.note(streams, thrown);
+        }
+        if places.iter().all(|(reports, streams)| Self::has(&reports.reports.lock(), streams)) {
             return;
         }
+        let panic = Panic::new(thrown);
+        for (reports, streams) in places {
+            reports.add(&mut reports.reports.lock(), streams, &panic);
+        }
+    }
+
+    /// Whether a panic of the streams is to be reported.
+    fn has(reports: &VecDeque<Report>, streams: &[u64]) -> bool {
+        reports.iter().any(|report| report.streams[..] == *streams && !report.is_reported())
+    }
+
+    fn add(&self, reports: &mut VecDeque<Report>, streams: &[u64], panic: &Arc<Panic>) {
+        reports.retain(|report| !report.is_reported());
         if reports.len() == MOST {
             reports.pop_front();
         }
-        reports.push_back(Report { streams: SmallVec::from_slice(streams), message });
+        reports.push_back(Report { streams: SmallVec::from_slice(streams), panic: panic.clone() });
         self.any.store(true, Ordering::Release);
     }
 
@@ -88,14 +134,21 @@ impl PanicReports {
     ) -> Result<()> {
         let found = {
             let mut reports = self.reports.lock();
-            let index = reports.iter().position(wanted);
-            let found = index.and_then(|index| reports.remove(index));
+            // Another context may report one of them meanwhile.
+            reports.retain(|report| !report.is_reported());
+            let mut found = None;
+            while found.is_none()
+                && let Some(index) = reports.iter().position(&wanted)
+            {
+                let taken = reports.remove(index);
+                found = taken.filter(|report| !report.panic.is_reported.swap(true, Ordering::AcqRel));
+            }
             self.any.store(!reports.is_empty(), Ordering::Release);
             found
         };
         match found {
-            Some(Report { message, .. }) => {
-                let failure = Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(message));
+            Some(report) => {
+                let failure = Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(report.panic.message.clone()));
                 Err(Error::driver(operation, failure).at(place()))
             }
             None => Ok(()),

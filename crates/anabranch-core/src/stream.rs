@@ -19,21 +19,21 @@ use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{Extension, Extensions};
-use crate::host_work;
+use crate::host_work::{self, LaunchPlace};
 use crate::label::Label;
 use crate::ranks;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{
-    Call, CaptureStatus, Failure, Live, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags,
-    StreamHandle,
+    Call, CaptureStatus, Failure, Live, ObjectHandle, ObjectId, Status, StreamAttribute, StreamAttributeKind,
+    StreamFlags, StreamHandle,
 };
 use anabranch_sync::modelled::Mutex;
 use own_thread::OwnThread;
 use registry::StreamRegistry;
 use std::ops::Deref;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use sync::SyncState;
 
 /// Who owns a stream's handle.
@@ -321,6 +321,18 @@ impl StreamCore {
             .driver()
             .stream_take_failure(&self.context.call(operation), handle)
             .during(operation, || self.place())
+    }
+
+    /// Where host functions are launched in this stream, by an executable graph or by themselves.
+    pub fn launch_place(&self, executable: Option<ObjectId>) -> LaunchPlace {
+        let owner: Weak<StreamShared> = Arc::downgrade(&self.shared);
+        LaunchPlace {
+            executable,
+            stream: self.id,
+            timeline: self.shared.timeline().clone(),
+            panics: Arc::downgrade(self.shared.panics()),
+            owner,
+        }
     }
 
     #[cold]

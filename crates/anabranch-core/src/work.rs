@@ -3,7 +3,7 @@
 use crate::capture_state::capture_of;
 use crate::context::other_context;
 use crate::error::{Error, Result};
-use crate::host_work::{self, RepeatableHostWork};
+use crate::host_work::{self, Launching, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::memory_pool::MemoryPoolCore;
 use crate::module::ModuleCore;
@@ -92,14 +92,22 @@ impl OpenStream {
     #[track_caller]
     pub fn launch_repeatable_host_function(&self, work: &Arc<RepeatableHostWork>) -> Result<()> {
         let submission = Submission::begin(self, "launching a host function")?;
-        work.launched_in(self.id(), self.shared().panics());
-        if let Some(capture) = capture_of(self) {
-            capture.retain_with(|retained| retained.add_host_work(work));
-        }
+        let launching = match capture_of(self) {
+            Some(capture) => {
+                capture.retain_with(|retained| retained.add_host_work(work));
+                // It runs when the graph is launched, in the stream of that launch.
+                None
+            }
+            // Before it runs, because that may panic at once.
+            None => Launching::begin(std::slice::from_ref(work), || self.launch_place(None)),
+        };
         let _host_bound = self.context().submit_host_bound();
-        submission.submit(&[], |call, stream| {
+        let submitted = submission.submit(&[], |call, stream| {
             self.context().driver().stream_launch_host_function(call, stream, work.as_host_work())
-        })
+        });
+        // Also if it was refused, for a panic when it is dropped.
+        drop(launching);
+        submitted
     }
 
     /// Runs a callback exactly once, also if the context is in error.

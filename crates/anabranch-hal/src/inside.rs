@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static LAUNCHED_IN: Cell<Option<u64>> = const { Cell::new(None) };
     static ONLY_ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -38,6 +39,37 @@ impl Drop for InsideWork {
     #[inline]
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(self.before));
+    }
+}
+
+/// Says in which stream the launch is whose host functions the thread runs, until it is dropped. A driver that knows it enters
+/// it, with the id of the stream, around each host function of a graph: whoever reports panics asks for it.
+#[derive(Debug)]
+#[must_use]
+pub struct LaunchedIn {
+    before: Option<u64>,
+    not_send: PhantomData<*const ()>,
+}
+
+impl LaunchedIn {
+    /// Notes the stream.
+    #[inline]
+    pub fn enter(stream: u64) -> Self {
+        let before = LAUNCHED_IN.try_with(|launched| launched.replace(Some(stream))).unwrap_or(None);
+        Self { before, not_send: PhantomData }
+    }
+
+    /// The stream, if the driver knows it.
+    #[inline]
+    pub fn stream() -> Option<u64> {
+        LAUNCHED_IN.try_with(Cell::get).unwrap_or(None)
+    }
+}
+
+impl Drop for LaunchedIn {
+    #[inline]
+    fn drop(&mut self) {
+        let _ = LAUNCHED_IN.try_with(|launched| launched.set(self.before));
     }
 }
 

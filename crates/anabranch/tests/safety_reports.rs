@@ -6,12 +6,14 @@
 mod common;
 
 use anabranch::{
-    Context, ContextFlags, DualModule, Error, ErrorKind, HostFunction, LaunchConfig, Operation, Result, Status, Stream,
-    StreamPolicy, StreamPool,
+    CaptureMode, Context, ContextFlags, DualModule, Error, ErrorKind, HostFunction, Instance, LaunchConfig, NodeWork,
+    Operation, Result, Status, Stream, StreamPolicy, StreamPool,
 };
-use common::host;
+use common::{hold, host};
 use futures::executor::block_on;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Panics without a message on standard error.
 fn panic() {
@@ -144,4 +146,197 @@ fn safety_106_a_scope_reports_one_of_several_panics_and_leaves_the_others() {
         assert_reported(own.sync_scope(|scope| scope.on(entered).map(drop)));
         context.synchronize().unwrap();
     }
+}
+
+#[test]
+fn safety_107_a_function_that_an_executable_gets_later_panics_in_its_launches() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let graph = |work: fn()| {
+        let mut graph = context.create_graph().unwrap();
+        let node = graph.add((), NodeWork::host_func(work)).unwrap();
+        (graph, node)
+    };
+    let (quiet, node) = graph(|| ());
+    let (panicking, _) = graph(panic);
+    let executable = quiet.instantiate().unwrap();
+    for _ in 0..2 {
+        executable.launch(&stream).unwrap();
+        stream.synchronize().unwrap();
+        executable.update(&panicking).unwrap();
+        executable.launch(&stream).unwrap();
+        assert_told_once(&stream);
+        executable.update(&quiet).unwrap();
+    }
+    executable.launch(&stream).unwrap();
+    executable.set_node(node, NodeWork::host_func(panic)).unwrap();
+    stream.synchronize().unwrap();
+    executable.launch(&stream).unwrap();
+    assert_told_once(&stream);
+
+    let mut parent = context.create_graph().unwrap();
+    let node = parent.add((), NodeWork::child(&quiet)).unwrap();
+    let executable = parent.instantiate().unwrap();
+    executable.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    executable.set_node(node, NodeWork::child(&panicking)).unwrap();
+    executable.launch(&stream).unwrap();
+    assert_told_once(&stream);
+}
+
+#[test]
+fn safety_107_the_software_device_knows_whose_launch_panics() {
+    let device = Instance::new().unwrap().device("host").unwrap();
+    let contexts = [(); 2].map(|()| device.create_context(ContextFlags::empty()).unwrap());
+    for context in &contexts {
+        let first = contexts[0].create_stream().unwrap();
+        let others: Vec<_> = (0..20).map(|_| context.create_stream().unwrap()).collect();
+        let executable = panics_first(&contexts[0]);
+        let signal = hold(&contexts[0], &first);
+        executable.launch(&first).unwrap();
+        others.iter().for_each(|stream| executable.launch(stream).unwrap());
+        signal.set(1);
+        // They come behind it, and are asked before it.
+        others.iter().rev().for_each(|stream| stream.synchronize().unwrap());
+        contexts[1].synchronize().unwrap();
+        assert_told_once(&first);
+    }
+}
+
+/// An executable whose launches panic while the flag is set.
+fn panics_while(context: &Context, flag: &Arc<AtomicBool>) -> anabranch::ExecutableGraph {
+    let (mut graph, flag) = (context.create_graph().unwrap(), flag.clone());
+    let work = move || {
+        if flag.load(Ordering::SeqCst) {
+            panic();
+        }
+    };
+    graph.add((), NodeWork::host_func(work)).unwrap();
+    graph.instantiate().unwrap()
+}
+
+/// An executable whose first launch panics.
+fn panics_first(context: &Context) -> anabranch::ExecutableGraph {
+    let (mut graph, launches) = (context.create_graph().unwrap(), AtomicUsize::new(0));
+    let work = move || {
+        if launches.fetch_add(1, Ordering::SeqCst) == 0 {
+            panic();
+        }
+    };
+    graph.add((), NodeWork::host_func(work)).unwrap();
+    graph.instantiate().unwrap()
+}
+
+#[test]
+fn safety_107_launches_that_are_pending_in_many_streams_panic_in_theirs() {
+    let context = host();
+    for count in [2, 17, 100] {
+        let executable = panics_first(&context);
+        let streams: Vec<_> = (0..count).map(|_| context.create_stream().unwrap()).collect();
+        let signal = hold(&context, &streams[0]);
+        streams.iter().for_each(|stream| executable.launch(stream).unwrap());
+        signal.set(1);
+        assert_reported(streams[0].synchronize());
+        streams.iter().for_each(|stream| stream.synchronize().unwrap());
+        context.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn safety_107_launches_that_are_complete_are_not_those_that_panic() {
+    let context = host();
+    let flag = Arc::new(AtomicBool::new(false));
+    let executable = panics_while(&context, &flag);
+    let streams: Vec<_> = (0..40).map(|_| context.create_stream().unwrap()).collect();
+    let [stream, follower] = [(); 2].map(|()| context.create_stream().unwrap());
+    executable.launch(&stream).unwrap();
+    streams.iter().for_each(|other| executable.launch(other).unwrap());
+    executable.launch(&follower).unwrap();
+    // The launches of an executable run one after the other.
+    follower.synchronize().unwrap();
+    flag.store(true, Ordering::SeqCst);
+    executable.launch(&stream).unwrap();
+    stream.record_event().unwrap().synchronize().unwrap();
+    streams.iter().chain([&follower]).for_each(|other| other.synchronize().unwrap());
+    assert_told_once(&stream);
+}
+
+#[test]
+fn safety_107_launches_in_several_contexts_panic_in_those() {
+    let device = Instance::new().unwrap().device("host").unwrap();
+    let contexts = [(); 2].map(|()| device.create_context(ContextFlags::empty()).unwrap());
+    let [first, second] = contexts.each_ref().map(|context| context.create_stream().unwrap());
+    for asks_contexts in [false, true] {
+        let executable = panics_first(&contexts[0]);
+        let signal = hold(&contexts[0], &first);
+        executable.launch(&first).unwrap();
+        executable.launch(&second).unwrap();
+        signal.set(1);
+        if asks_contexts {
+            assert_reported(contexts[0].synchronize());
+        } else {
+            assert_reported(first.synchronize());
+        }
+        [&first, &second].iter().for_each(|stream| stream.synchronize().unwrap());
+        contexts.iter().for_each(|context| context.synchronize().unwrap());
+    }
+}
+
+#[test]
+fn safety_107_a_launch_of_one_executable_is_not_hidden_by_those_of_another() {
+    let context = host();
+    let (mut graph, flag) = (context.create_graph().unwrap(), Arc::new(AtomicBool::new(false)));
+    let inside = flag.clone();
+    let work = move || {
+        if inside.load(Ordering::SeqCst) {
+            panic();
+        }
+    };
+    graph.add((), NodeWork::host_func(work)).unwrap();
+    let [one, another] = [(); 2].map(|()| graph.instantiate().unwrap());
+    let stream = context.create_stream().unwrap();
+    one.launch(&stream).unwrap();
+    let others: Vec<_> = (0..16).map(|_| context.create_stream().unwrap()).collect();
+    others.iter().for_each(|other| another.launch(other).unwrap());
+    context.synchronize().unwrap();
+    flag.store(true, Ordering::SeqCst);
+    one.launch(&stream).unwrap();
+    assert_told_once(&stream);
+    others.iter().for_each(|other| other.synchronize().unwrap());
+}
+
+#[test]
+fn safety_107_a_stream_that_has_only_captured_a_function_is_not_told_its_panics() {
+    let context = host();
+    let [captures, launches] = [(); 2].map(|()| context.create_stream().unwrap());
+    let captured = |scope: &anabranch::CaptureScope<'_>| scope.launch_repeatable_host_func(panic);
+    let executable = captures.capture_executable(CaptureMode::Relaxed, captured).unwrap();
+    executable.launch(&launches).unwrap();
+    launches.record_event().unwrap().synchronize().unwrap();
+    captures.synchronize().unwrap();
+    assert_told_once(&launches);
+}
+
+#[test]
+fn safety_107_panics_of_launches_in_streams_that_are_gone_are_told_by_the_context() {
+    let context = host();
+    let flag = Arc::new(AtomicBool::new(false));
+    let executable = panics_while(&context, &flag);
+    for _ in 0..100 {
+        executable.launch(&context.create_stream().unwrap()).unwrap();
+    }
+    context.synchronize().unwrap();
+    flag.store(true, Ordering::SeqCst);
+    for _ in 0..100 {
+        executable.launch(&context.create_stream().unwrap()).unwrap();
+    }
+    let last = context.create_stream().unwrap();
+    executable.launch(&last).unwrap();
+    while let Err(error) = context.synchronize() {
+        assert_eq!(error.kind(), ErrorKind::Panicked);
+    }
+    last.synchronize().unwrap();
+    flag.store(false, Ordering::SeqCst);
+    executable.launch(&last).unwrap();
+    last.synchronize().unwrap();
 }

@@ -169,7 +169,8 @@ pub enum NodeParameters {
     /// A fill.
     Fill(FillNode),
     /// A host function that runs at every launch. Its owner must keep the [`RepeatableWork`](crate::RepeatableWork)
-    /// alive for as long as a launch can run.
+    /// alive for as long as a launch can run. A driver that knows in which stream it was launched says so, by
+    /// [`LaunchedIn`](crate::LaunchedIn).
     Host(HostWorkKey),
     /// Another graph. It is copied when the node is added. When the parameters are read back, the handle is that of the
     /// copy, which the node owns.

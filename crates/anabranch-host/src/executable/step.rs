@@ -7,7 +7,7 @@ use crate::engine::{Condition, Engine, Moment, NumberCondition, Operation, Turn,
 use crate::graph::Action;
 use crate::memory::{FreedBy, Lookup, ValueStep, copy_racing, fill_operation, fill_racing, value_write_operation};
 use crate::module::{KernelError, KernelWork, run_kernel};
-use anabranch_hal::{ConditionalKind, FillNode, KernelFault};
+use anabranch_hal::{ConditionalKind, FillNode, KernelFault, LaunchedIn};
 use std::sync::Arc;
 
 impl Current {
@@ -28,7 +28,10 @@ impl Run {
         let is_left_out = current.stream.core.is_lost() || !step.enabled;
         match &*step.action {
             _ if is_left_out && due.part == 0 => {}
-            Action::Host(work) => engine.run_host_work(current.stream.partition.as_deref(), || work.run()),
+            Action::Host(work) => {
+                let _launched = LaunchedIn::enter(current.stream.id);
+                engine.run_host_work(current.stream.partition.as_deref(), || work.run());
+            }
             Action::EventWait(_) => return self.wait_event(current, due),
             Action::Values(_) | Action::ExternalWait(_) if is_left_out => {}
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),

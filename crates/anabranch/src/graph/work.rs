@@ -184,7 +184,9 @@ impl NodeWork<'_> {
     }
 
     /// A host function, which runs at every launch. The rules of
-    /// [`Stream::launch_host_func`](crate::Stream::launch_host_func) apply to each run. Follows `cuGraphAddHostNode`.
+    /// [`Stream::launch_host_func`](crate::Stream::launch_host_func) apply to each run. A panic is reported by the stream of
+    /// the launch; if several launches may be running and the driver does not say which it is, as on CUDA, by the first of
+    /// their streams that is asked. Follows `cuGraphAddHostNode`.
     pub fn host_func(function: impl Fn() + Send + Sync + 'static) -> Self {
         Self::of(NodeWorkCore::host_function(RepeatableHostWork::new(function)))
     }
