@@ -170,7 +170,8 @@ impl ExecutableCore {
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph, or another library
     /// submits work that uses its memory, and if it waits for an event that was recorded in a capture that has not ended;
     /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture, or a capture that
+    /// has not ended uses memory of the graph.
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &OpenStream) -> Result<()> {

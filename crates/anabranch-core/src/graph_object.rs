@@ -307,7 +307,8 @@ impl GraphGuard<'_> {
     pub(crate) fn live(&self) -> Live<'_, GraphHandle> {
         // SAFETY: the graph is destroyed when its object is dropped, or by the end of a capture into it. From before that capture
         // begins until it has ended, only the capture itself locks the graph (`is_captured`), and if it has failed, nobody does
-        // (`was_destroyed`). A body belongs to a node of a graph that whoever uses the body keeps. The lock excludes other threads, from the graphs inside its nodes too.
+        // (`was_destroyed`). A body belongs to a node of a graph that whoever uses the body keeps. The lock excludes other threads,
+        // from the graphs inside of its nodes too.
         unsafe { Live::new(self.object.handle()) }
     }
 

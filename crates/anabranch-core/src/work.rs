@@ -294,7 +294,7 @@ impl OpenStream {
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to neither context; `CUDA_ERROR_INVALID_DEVICE (101)` if
     /// the devices belong to different drivers; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
-    /// capturing, which invalidates the capture.
+    /// capturing, which invalidates the capture, or a capture that has not ended uses the memory.
     #[track_caller]
     pub unsafe fn copy_peer(&self, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
         let submission = self.begin_peer_copy("copying between contexts", to.memory, from.memory)?;
@@ -487,7 +487,7 @@ impl OpenStream {
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_HANDLE (400)` if the
     /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing,
-    /// which invalidates the capture.
+    /// which invalidates the capture, or a capture that has not ended uses the memory.
     #[track_caller]
     pub fn prefetch(&self, memory: &Arc<Allocation>, device: Option<DeviceOrdinal>) -> Result<()> {
         let submission = Submission::begin(self, "prefetching managed memory")?.not_capturable();

@@ -79,8 +79,8 @@ impl ExecutableGraph {
     /// another library use its memory, and if the graph waits for an event that was recorded in a capture that has not
     /// ended; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
-    /// capturing, which invalidates the capture. To make a graph part of another one, use [`NodeWork::child`] or
-    /// [`Stream::capture_child`](crate::Stream::capture_child).
+    /// capturing, which invalidates the capture, or a capture that has not ended uses memory of the graph. To make a graph
+    /// part of another one, use [`NodeWork::child`] or [`Stream::capture_child`](crate::Stream::capture_child).
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Stream) -> Result<()> {

@@ -76,7 +76,7 @@ impl Stream {
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the stream belongs to neither context;
     /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the devices belong to different back ends;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
-    /// capturing, which invalidates the capture.
+    /// capturing, which invalidates the capture, or a capture that has not ended uses the memory.
     #[track_caller]
     pub fn copy_peer<'d, 's, T: Pod>(
         &self,
