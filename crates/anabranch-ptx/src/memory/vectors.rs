@@ -8,7 +8,7 @@ pub(crate) const ROW: usize = 16;
 /// The vectors are as wide as those that other operations read and write, so that these need not wait until what was
 /// written in smaller parts has reached memory.
 pub(crate) trait Vectors {
-    /// Copies `BYTES` bytes, a multiple of 32: as relaxed atomic loads of words of 4 bytes, and as relaxed atomic stores of
+    /// Copies `BYTES` bytes, a multiple of 16: as relaxed atomic loads of words of 4 bytes, and as relaxed atomic stores of
     /// such words. Bytes are copied in any order.
     ///
     /// # Safety

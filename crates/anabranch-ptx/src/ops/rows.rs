@@ -169,7 +169,7 @@ fn reach<const LOOK: bool>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind, (fi
     known.has(first, end, kind).then_some(known.delta)
 }
 
-/// The noted shape of the register of an address, if nothing but this keeps an access from being one of rows.
+/// The noted shape of the register of an address. `None`: no shape was noted, not all lanes run, or accesses are observed.
 ///
 /// # Safety
 ///
@@ -184,7 +184,7 @@ pub(super) unsafe fn noted<'s>(lanes: &Lanes<'_>, op: &Op) -> Option<&'s Shape> 
 }
 
 /// Where in this process the first lane accesses memory, if the others do so one after the other without gaps, it needs no
-/// further look, and its part of memory is known. What they access may be accessed so. It is quicker than `find`, which finds
+/// further look, and its part of memory is known. The lanes may access that memory. It is quicker than `find`, which finds
 /// these and more. `bytes` is what each lane accesses, a number that the compiler knows.
 ///
 /// # Safety
@@ -205,7 +205,7 @@ pub(super) unsafe fn whole(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind, sha
     Some(address.wrapping_add(reach::<false>(lanes, op, kind, (address, end))?))
 }
 
-/// The shape of the register of an address, if nothing but this keeps an access from being one of rows.
+/// The shape of the register of an address. `None`: the address has no register, not all lanes run, or accesses are observed.
 ///
 /// # Safety
 ///
