@@ -283,16 +283,20 @@ impl<'a> Submission<'a> {
         Ok(excluding)
     }
 
-    /// What a capture uses belongs to it until it ends: a stream that uses it joins.
+    /// What a capture uses belongs to it until it ends: a stream that uses it joins, or is refused if it cannot.
     fn join_capture_of(&self, memory: &Allocation) -> Result<()> {
         if self.stream.is_capturing() || !memory.is_captured() {
             return Ok(());
         }
-        match capture_of_memory(memory) {
-            Some(_) if !self.is_capturable => Err(captured_memory(self.stream, self.operation)),
-            Some(capture) => self.join_capture(&capture, memory),
-            None => Ok(()),
+        let Some(capture) = capture_of_memory(memory) else { return Ok(()) };
+        if self.is_capturable {
+            self.join_capture(&capture, memory)?;
+            // It may have ended meanwhile.
+            if self.stream.is_capturing() || capture_of_memory(memory).is_none() {
+                return Ok(());
+            }
         }
+        Err(captured_memory(self.stream, self.operation))
     }
 
     fn order_one(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) -> Result<()> {

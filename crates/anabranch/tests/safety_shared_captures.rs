@@ -384,3 +384,44 @@ fn safety_108_memory_of_a_capture_that_is_invalidated_belongs_to_the_others_that
     failing.end_capture().unwrap_err();
     assert_eq!(read, [2; 4]);
 }
+
+/// What a conditional part uses is used by the capture around it.
+#[test]
+fn safety_108_memory_of_a_conditional_part_belongs_to_the_capture_around_it() {
+    let context = checked_host();
+    let [capturing, other] = [(); 2].map(|()| context.create_stream().unwrap());
+    let mut buffer = capturing.upload(&[1u32; 4]).unwrap();
+    let mut copy = capturing.upload(&[2u32; 4]).unwrap();
+    let condition = capturing.upload(&[1u32]).unwrap();
+    capturing.synchronize().unwrap();
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.capture_if(&condition, |part| part.fill(&mut buffer, 7u32))?;
+        other.copy(&mut copy, &buffer)?;
+        assert!(other.is_capturing()?);
+        scope.join(&other)
+    });
+    captured.unwrap().instantiate().unwrap().launch(&capturing).unwrap();
+    assert_eq!(capturing.download(&copy).unwrap(), [7; 4]);
+}
+
+/// Nobody else can record in the default stream of a thread, which a stream would have to wait for.
+#[test]
+fn safety_108_a_stream_that_cannot_join_a_capture_is_refused_its_memory() {
+    let context = checked_host();
+    let [home, other] = [(); 2].map(|()| context.create_stream().unwrap());
+    let mut buffer = home.upload(&[1u32; 4]).unwrap();
+    home.synchronize().unwrap();
+    let of_thread = context.per_thread_stream().unwrap();
+    of_thread.begin_capture(CaptureMode::Relaxed).unwrap();
+    of_thread.fill(&mut buffer, 7u32).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let refused = other.fill(&mut buffer, 8u32).unwrap_err();
+            assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED, "{refused}");
+        });
+    });
+    let graph = of_thread.end_capture().unwrap();
+    assert_eq!(other.download(&buffer).unwrap(), [1; 4]);
+    graph.instantiate().unwrap().launch(&other).unwrap();
+    assert_eq!(other.download(&buffer).unwrap(), [7; 4]);
+}

@@ -149,6 +149,7 @@ impl Capturing {
     pub fn adopt(&self, part: &GraphObject, stream: &StreamCore) -> Result<()> {
         let inside = {
             let guard = part.lock("capturing a condition")?;
+            guard.retained().all().memory().for_each(|(memory, _)| memory.used_in(self.capture()));
             let mut inner = self.inner.lock();
             inner.retained.merge(guard.retained().all());
             std::mem::take(&mut inner.inside)

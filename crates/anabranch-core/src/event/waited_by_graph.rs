@@ -73,7 +73,7 @@ impl KeptRecords<'_> {
         }
         let message = "the graph waits for an event that was recorded in a capture which has not ended";
         Err(Error::argument(Status::ILLEGAL_STATE, submission.operation(), message)
-            .with_hint("end the capture first, or record the event outside of a capture before the launch"))
+            .with_hint("end the capture first, or record the event in a stream that does not capture, by a call, before the launch"))
     }
 
     /// The launch was given to the driver: its stream has waited for the events.

@@ -55,12 +55,13 @@ impl Builtin<'_, '_> {
             if left.next_if_eq(&'.').is_some() {
                 let mut precision = 0;
                 if left.next_if_eq(&'*').is_some() {
-                    precision = (self.number(lane, &mut values, 4)? as usize).min(4096);
+                    precision = self.number(lane, &mut values, 4)? as u32 as i32;
                 }
                 while let Some(digit) = left.next_if(char::is_ascii_digit) {
-                    precision = (precision * 10 + digit as usize - '0' as usize).min(4096);
+                    precision = (precision * 10 + digit as i32 - '0' as i32).min(4096);
                 }
-                field.precision = Some(precision);
+                // A negative one is taken as if there were none.
+                field.precision = usize::try_from(precision).ok().map(|precision| precision.min(4096));
             }
             let mut long = false;
             let mut short = 0;

@@ -76,8 +76,8 @@ impl ExecutableGraph {
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if memory that the graph allocated in its last
     /// launch is still allocated; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while the host
     /// accesses pinned or managed memory of the graph, or [`Stream::submit_foreign`](crate::Stream::submit_foreign) has
-    /// another library use its memory, and if the graph waits for an event that was recorded in a capture that has not
-    /// ended; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
+    /// another library use its memory, and if the graph waits for an event that a call has last recorded in a capture that
+    /// has not ended; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, which invalidates the capture, or a capture that has not ended uses memory of the graph. To make a graph
     /// part of another one, use [`NodeWork::child`] or [`Stream::capture_child`](crate::Stream::capture_child).
