@@ -120,7 +120,7 @@ impl OpenStream {
         let Some(submission) = self.begin_with_semaphores(operation, values)? else { return Ok(()) };
         let (operations, semaphores) = (operations(values), values.iter().map(|(semaphore, _)| *semaphore));
         // The other side may wait for a thread of this process.
-        let _host_bound = self.context().submit_host_bound();
+        let submission = submission.host_bound();
         // SAFETY: a semaphore is given up when the context is idle, which is behind its uses, of which these are some, and a
         // capture retains it.
         submission.submit_retaining(&[], semaphores, |call, stream| unsafe {

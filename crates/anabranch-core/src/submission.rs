@@ -24,7 +24,7 @@ use crate::green_context::GreenStream;
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::stream::{OpenStream, StreamCore, Submitting};
 use anabranch_hal::{Access, Call, Live, Status, StreamHandle};
-use anabranch_sync::may_pause;
+use anabranch_sync::{RwLockReadGuard, may_pause};
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::sync::Arc;
@@ -45,6 +45,10 @@ pub struct Submission<'a> {
     attaches: bool,
     /// Whether the driver can capture it.
     is_capturable: bool,
+    /// Whether it needs the host to make progress.
+    is_host_bound: bool,
+    /// Held from when the stream has joined captures, if it is host-bound.
+    host_bound: Cell<Option<RwLockReadGuard<'a, ()>>>,
 }
 
 impl<'a> Submission<'a> {
@@ -84,6 +88,8 @@ impl<'a> Submission<'a> {
             submitting,
             attaches: false,
             is_capturable: true,
+            is_host_bound: false,
+            host_bound: Cell::new(None),
         };
         if stream.is_capturing()
             && let Some(capturing) = submission.capturing()
@@ -139,6 +145,20 @@ impl<'a> Submission<'a> {
     #[must_use]
     pub(crate) fn not_capturable(self) -> Self {
         Self { is_capturable: false, ..self }
+    }
+
+    /// The work needs the host to make progress: while it is submitted, no other thread begins to wait for the whole context.
+    #[must_use]
+    pub(crate) fn host_bound(self) -> Self {
+        Self { is_host_bound: true, ..self }
+    }
+
+    /// Called when the stream has joined the captures of its memory, which takes locks that come before.
+    #[inline(always)]
+    fn begin_host_bound(&self) {
+        if self.is_host_bound {
+            self.host_bound.set(self.stream.context().submit_host_bound());
+        }
     }
 
     /// The stream.
@@ -227,6 +247,7 @@ impl<'a> Submission<'a> {
         if self.stream.is_capturing() || accesses.clone().any(|access| access.memory.is_special()) {
             return self.order_special(accesses);
         }
+        self.begin_host_bound();
         for MemoryAccess { memory, access } in accesses {
             if !memory.history().is_ordered(self.stream, access, self.value) {
                 self.note(memory, access)?;
@@ -268,6 +289,7 @@ impl<'a> Submission<'a> {
     #[inline(never)]
     fn order_special<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Excluding<'m>> {
         accesses.clone().try_for_each(|access| self.join_capture_of(access.memory))?;
+        self.begin_host_bound();
         let lasting = self.stream.is_capturing();
         for MemoryAccess { memory, access } in accesses.clone().filter(|access| access.memory.is_restricted()) {
             memory.require_use(access, lasting, self.operation)?;

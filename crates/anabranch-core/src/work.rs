@@ -71,10 +71,9 @@ impl OpenStream {
         accesses: &[MemoryAccess<'_>],
         function: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
-        let submission = Submission::begin(self, "launching a host function")?;
+        let submission = Submission::begin(self, "launching a host function")?.host_bound();
         trace::queued!(stream = self.id(), "{}", submission.operation());
         let work = host_work::host_function(function, self.id(), self.shared().panics());
-        let _host_bound = self.context().submit_host_bound();
         let submitted = submission
             .submit(accesses, |call, stream| self.context().driver().stream_launch_host_function(call, stream, work));
         submitted.map_err(|error| match error.status() {
@@ -91,7 +90,7 @@ impl OpenStream {
     /// Only an error of earlier asynchronous work.
     #[track_caller]
     pub fn launch_repeatable_host_function(&self, work: &Arc<RepeatableHostWork>) -> Result<()> {
-        let submission = Submission::begin(self, "launching a host function")?;
+        let submission = Submission::begin(self, "launching a host function")?.host_bound();
         let launching = match capture_of(self) {
             Some(capture) => {
                 capture.retain_with(|retained| retained.add_host_work(work));
@@ -101,7 +100,6 @@ impl OpenStream {
             // Before it runs, because that may panic at once.
             None => Launching::begin(std::slice::from_ref(work), || self.launch_place(None)),
         };
-        let _host_bound = self.context().submit_host_bound();
         let submitted = submission.submit(&[], |call, stream| {
             self.context().driver().stream_launch_host_function(call, stream, work.as_host_work())
         });
@@ -116,10 +114,9 @@ impl OpenStream {
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn add_callback(&self, callback: impl FnOnce(Status) + Send + 'static) -> Result<()> {
-        let submission = Submission::begin(self, "adding a callback")?;
+        let submission = Submission::begin(self, "adding a callback")?.host_bound();
         trace::queued!(stream = self.id(), "{}", submission.operation());
         let callback = host_work::callback(callback, self.id(), self.shared().panics());
-        let _host_bound = self.context().submit_host_bound();
         submission.submit(&[], |call, stream| self.context().driver().stream_add_callback(call, stream, callback))
     }
 
@@ -141,9 +138,8 @@ impl OpenStream {
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()> {
-        let submission = Submission::begin(self, operation)?;
+        let submission = Submission::begin(self, operation)?.host_bound();
         trace::queued!(stream = self.id(), ?address, ?value, "{operation}");
-        let _host_bound = self.context().submit_host_bound();
         // SAFETY: the caller keeps the address valid until the wait has run, or its memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_wait_value(call, stream, address, value, flags)
@@ -214,9 +210,8 @@ impl OpenStream {
                 .with_hint("submit them in several batches")
                 .at(self.place()));
         }
-        let submission = Submission::begin(self, operation)?;
+        let submission = Submission::begin(self, operation)?.host_bound();
         trace::queued!(stream = self.id(), count = operations.len(), "{operation}");
-        let _host_bound = self.context().submit_host_bound();
         // SAFETY: the caller keeps the addresses valid until the operations have run, or their memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_value_operations(call, stream, operations)

@@ -10,7 +10,7 @@ mod held_up;
 #[path = "reaper/layer.rs"]
 mod layer;
 
-use anabranch::{Stream, flush_deferred_drops};
+use anabranch::{CaptureMode, Stream, WaitCondition, flush_deferred_drops};
 use common::until;
 use layer::Layer;
 use std::future::Future;
@@ -91,4 +91,26 @@ fn cancelled_downloads_that_were_never_polled_are_not_looked_at_each() {
 #[test]
 fn cancelled_downloads_that_were_polled_are_not_looked_at_each() {
     cancelled_downloads_cost_little(1);
+}
+
+/// The locks of such a driver's calls come behind those of a capture, which debug builds check.
+#[test]
+fn safety_109_work_that_waits_for_the_host_joins_a_capture_before_it_holds_up_others() {
+    let context = Layer::default().context();
+    let [capturing, waiting, calling] = [(); 3].map(|()| context.create_stream().unwrap());
+    let (signal, other) = (context.create_signal().unwrap(), context.create_signal().unwrap());
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.write_signal(&signal, 1)?;
+        scope.write_signal(&other, 1)?;
+        waiting.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1)?;
+        assert!(waiting.is_capturing()?);
+        calling.wait_signal(&other, WaitCondition::GreaterOrEqual, 1)?;
+        calling.launch_repeatable_host_func(|| ())?;
+        scope.join(&waiting)?;
+        scope.join(&calling)
+    });
+    let graph = captured.unwrap();
+    assert_eq!(graph.nodes().unwrap().len(), 5);
+    graph.instantiate().unwrap().launch(&capturing).unwrap();
+    capturing.synchronize().unwrap();
 }
