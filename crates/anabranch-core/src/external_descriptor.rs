@@ -3,9 +3,13 @@
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use anabranch_hal::{Result as DriverResult, Status};
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 
-/// Calls the driver with a file descriptor, which is the driver's if the call succeeds, and is closed otherwise.
+/// Calls the driver with a copy of a file descriptor, which is the driver's if the call succeeds. Some drivers close it where they
+/// refuse it, and others do not.
 ///
 /// # Errors
 /// What the driver returns, as `explain` has it; `CUDA_ERROR_OPERATING_SYSTEM (304)` if there are too many descriptors.
@@ -16,17 +20,33 @@ pub(crate) fn hand_over<R>(
     import: impl FnOnce(i32) -> DriverResult<R>,
     explain: impl FnOnce(Error) -> Error,
 ) -> Result<R> {
+    let file = File::from(descriptor);
     // A driver may take descriptor 0 for none. A copy has a greater number than those of the standard streams.
-    let descriptor = match descriptor.as_raw_fd() {
-        0 => descriptor.try_clone().map_err(|error| {
-            Error::argument(Status::OPERATING_SYSTEM, operation, error.to_string())
-                .with_hint("close file descriptors that are not needed")
-                .at(context.place())
-        })?,
-        _ => descriptor,
-    };
-    let imported = import(descriptor.as_raw_fd()).during(operation, || context.place()).map_err(explain)?;
-    // It is the driver's now.
-    let _ = descriptor.into_raw_fd();
-    Ok(imported)
+    let copy = file.try_clone().map_err(|error| {
+        Error::argument(Status::OPERATING_SYSTEM, operation, error.to_string())
+            .with_hint("close file descriptors that are not needed")
+            .at(context.place())
+    })?;
+    let copy = OwnedFd::from(copy).into_raw_fd();
+    // Before the call: afterwards the number may be that of another file.
+    let identity = identity_of(&file);
+    import(copy).during(operation, || context.place()).map_err(|error| {
+        close_if_open(copy, identity);
+        explain(error)
+    })
+}
+
+/// The device and the number of a file.
+fn identity_of(file: &File) -> Option<(u64, u64)> {
+    file.metadata().map(|data| (data.dev(), data.ino())).ok()
+}
+
+/// Closes a descriptor if it still names a file of that identity. Otherwise the driver has closed it, and another thread may have
+/// opened another file by that number since.
+fn close_if_open(descriptor: RawFd, identity: Option<(u64, u64)>) {
+    // SAFETY: it is closed only if it is open and names what this crate has opened by that number.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+    if identity.is_some() && identity_of(&file) == identity {
+        drop(ManuallyDrop::into_inner(file));
+    }
 }

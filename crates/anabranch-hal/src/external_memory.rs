@@ -4,8 +4,8 @@ use crate::{Call, DevicePointer, ExternalMemoryHandle, Live, Result};
 
 /// Importing memory that another API or another process has exported, such as Vulkan.
 pub trait ExternalMemory {
-    /// Imports memory by an opaque POSIX file descriptor. On success the driver owns the descriptor; otherwise it remains the
-    /// caller's. `dedicated`: the memory was allocated for one resource only.
+    /// Imports memory by an opaque POSIX file descriptor. On success the driver owns the descriptor; otherwise it has
+    /// either closed it or left it open. `dedicated`: the memory was allocated for one resource only.
     ///
     /// # Errors
     ///

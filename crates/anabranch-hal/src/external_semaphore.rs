@@ -24,7 +24,7 @@ pub struct ExternalSemaphoreOperation {
 /// Importing semaphores, and signalling them and waiting for them in stream order.
 pub trait ExternalSemaphores {
     /// Imports a semaphore by an opaque POSIX file descriptor. On success the driver owns the descriptor; otherwise it
-    /// remains the caller's.
+    /// has either closed it or left it open.
     ///
     /// # Errors
     ///

@@ -8,17 +8,20 @@ mod common;
 #[path = "common/socket.rs"]
 mod socket;
 
+use anabranch::hal::{self, Call, Driver, ExternalMemoryHandle, Failure, Forward, Layered};
 use anabranch::{
     AllocationKind, Buffer, CaptureMode, Context, DualModule, ExternalMemory, ExternalSemaphore, ExternalSemaphoreKind,
     GraphNodeKind, HostFunction, Instance, KernelFault, LaunchConfig, NodeWork, Result, Status, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, host};
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 anabranch::kernels! {
     struct Kernels {
@@ -311,4 +314,65 @@ fn a_node_keeps_how_many_semaphores_it_has() {
     executable.launch(&stream).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(files.each_ref().map(value_of), [1, 2]);
+}
+
+/// Closes what it refuses to import, as drivers of GPUs do. The number is another file's at once.
+struct Closes {
+    inner: Arc<dyn Driver>,
+    opened: Arc<Mutex<Vec<File>>>,
+}
+
+impl fmt::Debug for Closes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Closes")
+    }
+}
+
+// SAFETY: all calls are forwarded as they are, but for imports, which are refused.
+unsafe impl Forward for Closes {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    unsafe fn external_memory_import(
+        &self,
+        _: &Call<'_>,
+        descriptor: i32,
+        _: usize,
+        _: bool,
+    ) -> hal::Result<ExternalMemoryHandle> {
+        // SAFETY: the driver gets a descriptor that nobody else closes if it does.
+        drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        let other = tempfile::tempfile().unwrap();
+        assert_eq!(other.as_raw_fd(), descriptor, "the lowest number that is free");
+        self.opened.lock().unwrap().push(other);
+        Err(Failure::from(Status::INVALID_VALUE))
+    }
+}
+
+/// In a process of its own, where no other test opens files meanwhile.
+#[test]
+fn safety_110_a_descriptor_that_a_driver_has_closed_is_not_closed_again() {
+    const CLOSES: &str = "ANABRANCH_TEST_DESCRIPTOR_CLOSED";
+    if std::env::var_os(CLOSES).is_none() {
+        let name = "safety_110_a_descriptor_that_a_driver_has_closed_is_not_closed_again";
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--test-threads=1"])
+            .env(CLOSES, "1")
+            .status();
+        return assert!(status.unwrap().success());
+    }
+    let opened = Arc::<Mutex<Vec<File>>>::default();
+    let others = opened.clone();
+    let wrap = move |inner| Arc::new(Layered(Closes { inner, opened: others.clone() })) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    for _ in 0..10 {
+        // SAFETY: it is refused.
+        let refused = unsafe { context.import_external_memory(file(8).into(), 8) };
+        assert_eq!(refused.unwrap_err().status(), Status::INVALID_VALUE);
+    }
+    for file in opened.lock().unwrap().iter() {
+        file.set_len(1).unwrap();
+    }
 }
