@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How often two devices are asked, and how long, to make one program shorter.
+/// How often two devices are asked, and how long if no time is given, to make one program shorter.
 const MOST_ATTEMPTS: usize = 500;
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -63,7 +63,8 @@ pub(super) fn with_device(pool: &Pool, other: &Pool, options: &FuzzOptions) -> R
         let there = there.get(&(family, seed)).map(|there| &there[..]).unwrap_or_default();
         groups.compare(family, seed, here, there);
     }
-    groups.each(|kind, group| shorten(pool, other, kind, group))?;
+    let longest = options.seconds.map_or(LONGEST, Duration::from_secs);
+    groups.each(|kind, group| shorten(pool, other, kind, group, longest))?;
     groups.print(options.json)?;
     summary.print(options.json)?;
     Ok(if groups.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -75,8 +76,8 @@ fn differs(pool: &Pool, other: &Pool, task: &Task) -> Result<Option<(Vec<Answer>
     Ok(first_difference(&here, &there).map(|difference| (here, difference)))
 }
 
-/// Makes the example of a group as short as it goes.
-fn shorten(pool: &Pool, other: &Pool, kind: &Kind, group: &mut Group) -> Result<(), Failure> {
+/// Makes the example of a group as short as it goes in that time.
+fn shorten(pool: &Pool, other: &Pool, kind: &Kind, group: &mut Group, longest: Duration) -> Result<(), Failure> {
     let Some(example) = &mut group.example else { return Ok(()) };
     let (family, seed) = (example.program.family(), example.program.seed());
     let task = |calls: &[usize]| Task { family, seed, keep: Some(calls.to_vec()) };
@@ -84,7 +85,7 @@ fn shorten(pool: &Pool, other: &Pool, kind: &Kind, group: &mut Group) -> Result<
     // What comes after the difference is not needed. After the last call there is only the end.
     let count = (example.difference.index + 1).min(program.len());
     let calls = shrink(count, MOST_ATTEMPTS, |calls| {
-        if start.elapsed() > LONGEST {
+        if start.elapsed() > longest {
             return Ok(false);
         }
         let found = differs(pool, other, &task(calls))?;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Hooks;
-use super::provided::{Builtin, Outcome};
+use super::provided::{Builtin, Outcome, TEXT_LIMIT};
 use super::warp::failure_of;
 use crate::fault::{Detail, FaultCode};
 
@@ -11,7 +11,7 @@ impl Builtin<'_, '_> {
     /// `vprintf` of a lane, which returns how many values the format has.
     pub(super) fn print(&mut self, lane: u32, hooks: &dyn Hooks) -> Outcome<()> {
         let (format, values) = (self.argument(lane, 0)?, self.argument(lane, 1)?);
-        let format = self.text(lane, format)?;
+        let format = self.text(lane, format, TEXT_LIMIT)?;
         let (text, count) = self.format(lane, &format, values)?;
         hooks.print(&text);
         self.answer(lane, count.into());
@@ -101,10 +101,8 @@ impl Builtin<'_, '_> {
                 'p' => field.integer(&mut text, false, format!("0x{bits:x}"), false),
                 'c' => field.pad(&mut text, &char::from(bits as u8).to_string()),
                 's' => {
-                    let mut value = self.text(lane, bits)?;
-                    if let Some(precision) = field.precision {
-                        value = value.chars().take(precision).collect();
-                    }
+                    // A text of that many bytes need not have an end.
+                    let value = self.text(lane, bits, field.precision.unwrap_or(TEXT_LIMIT))?;
                     field.pad(&mut text, &value);
                 }
                 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {

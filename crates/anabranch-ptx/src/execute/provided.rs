@@ -9,7 +9,7 @@ use crate::memory::AccessKind;
 use crate::ops::load::{Element, GENERIC, slow};
 
 /// The longest text that is read from memory.
-const TEXT_LIMIT: u64 = 1 << 16;
+pub(super) const TEXT_LIMIT: usize = 1 << 16;
 
 /// A call of such a function.
 pub(super) struct Builtin<'c, 'l> {
@@ -31,9 +31,9 @@ impl Builtin<'_, '_> {
             "vprintf" => lanes.into_iter().try_for_each(|lane| self.print(lane, launch.hooks)),
             "__assertfail" => {
                 let message = self.argument(first, 0)?;
-                let message = self.text(first, message)?;
+                let message = self.text(first, message, TEXT_LIMIT)?;
                 let file = self.argument(first, 1)?;
-                let file = self.text(first, file)?;
+                let file = self.text(first, file, TEXT_LIMIT)?;
                 let line = self.argument(first, 2)? as u32;
                 let detail = Detail::Assert(format!("{message} ({file}:{line})"));
                 Err(failure_of(FaultCode::ASSERT, detail, first))
@@ -92,10 +92,10 @@ impl Builtin<'_, '_> {
         }
     }
 
-    /// A text that ends with a zero.
-    pub(super) fn text(&mut self, lane: u32, address: u64) -> Outcome<String> {
+    /// A text that ends with a zero, or after so many bytes.
+    pub(super) fn text(&mut self, lane: u32, address: u64, limit: usize) -> Outcome<String> {
         let mut bytes = Vec::new();
-        while (bytes.len() as u64) < TEXT_LIMIT {
+        while bytes.len() < limit.min(TEXT_LIMIT) {
             match self.byte(lane, address.wrapping_add(bytes.len() as u64))? {
                 0 => break,
                 byte => bytes.push(byte),

@@ -8,41 +8,23 @@ use crate::memory::{ROW, Short};
 use crate::ops::Fn1;
 use crate::ops::rows::Row;
 
+/// Copies elements, each with one access or as part of a larger one.
+///
 /// # Safety
 ///
-/// `from` and `to` have 16 elements each, which may be accessed with atomic accesses.
+/// `from` and `to` have that many elements each, which may be accessed with atomic accesses.
 #[inline(always)]
-unsafe fn copy_row<V: Vectors, E>(from: u64, to: u64) {
+unsafe fn copy_elements<V: Vectors, E, const COUNT: usize>(from: u64, to: u64) {
     let from = with_exposed_provenance_mut::<u8>(from as usize);
     let to = with_exposed_provenance_mut::<u8>(to as usize);
     // SAFETY: the caller promises that.
     unsafe {
-        match size_of::<E>() {
-            1 => Short::copy::<16>(from, to),
-            2 => V::copy::<32>(from, to),
-            4 => V::copy::<64>(from, to),
-            8 => V::copy::<128>(from, to),
-            _ => V::copy::<256>(from, to),
-        }
-    }
-}
-
-/// The same of 32 elements.
-///
-/// # Safety
-///
-/// `from` and `to` have 32 elements each, which may be accessed with atomic accesses.
-#[inline(always)]
-unsafe fn copy_whole<V: Vectors, E>(from: u64, to: u64) {
-    let from = with_exposed_provenance_mut::<u8>(from as usize);
-    let to = with_exposed_provenance_mut::<u8>(to as usize);
-    // SAFETY: the caller promises that.
-    unsafe {
-        match size_of::<E>() {
-            1 => V::copy::<32>(from, to),
-            2 => V::copy::<64>(from, to),
-            4 => V::copy::<128>(from, to),
-            8 => V::copy::<256>(from, to),
+        match COUNT * size_of::<E>() {
+            16 => Short::copy::<16>(from, to),
+            32 => V::copy::<32>(from, to),
+            64 => V::copy::<64>(from, to),
+            128 => V::copy::<128>(from, to),
+            256 => V::copy::<256>(from, to),
             _ => V::copy::<512>(from, to),
         }
     }
@@ -86,10 +68,10 @@ pub(super) unsafe fn load_rows<V: Vectors, E: Element, R: Copy + Default>(
                 *to.cast::<[R; ROW]>() = [<Widen<E, R>>::apply(E::load(row.address)); ROW];
             } else if size_of::<E>() == size_of::<R>() {
                 fetch_ahead(row.address);
-                copy_row::<V, E>(row.address, to.expose_provenance() as u64);
+                copy_elements::<V, E, ROW>(row.address, to.expose_provenance() as u64);
             } else {
                 let mut elements = [E::default(); ROW];
-                copy_row::<V, E>(row.address, elements.as_mut_ptr().expose_provenance() as u64);
+                copy_elements::<V, E, ROW>(row.address, elements.as_mut_ptr().expose_provenance() as u64);
                 let to = &mut *to.cast::<[R; ROW]>();
                 for lane in 0..ROW {
                     to[lane] = <Widen<E, R>>::apply(elements[lane]);
@@ -119,7 +101,7 @@ pub(super) unsafe fn load_vectors<V: Vectors, E: Element, R: Copy + Default, con
             if row.contiguous {
                 for part in 0..N {
                     let to = elements.as_mut_ptr().cast::<[E; ROW]>().add(part);
-                    copy_row::<V, E>(
+                    copy_elements::<V, E, ROW>(
                         row.address + (part * size_of::<[E; ROW]>()) as u64,
                         to.expose_provenance() as u64,
                     );
@@ -153,11 +135,11 @@ where
         if size_of::<E>() == size_of::<R>() {
             fetch_ahead(address);
             fetch_ahead(address + size_of::<[E; ROW]>() as u64);
-            copy_whole::<V, E>(address, place.expose_provenance() as u64);
+            copy_elements::<V, E, LANES>(address, place.expose_provenance() as u64);
             return;
         }
         let mut elements = [E::default(); LANES];
-        copy_whole::<V, E>(address, elements.as_mut_ptr().expose_provenance() as u64);
+        copy_elements::<V, E, LANES>(address, elements.as_mut_ptr().expose_provenance() as u64);
         for lane in 0..LANES {
             (*place)[lane] = <Widen<E, R>>::apply(elements[lane]);
         }
@@ -179,14 +161,14 @@ pub(super) unsafe fn store_whole<V: Vectors, E: Element, R: Copy + Low<E>>(
     unsafe {
         let place = lanes.plane::<R>(d);
         if size_of::<E>() == size_of::<R>() {
-            copy_whole::<V, E>(place.expose_provenance() as u64, address);
+            copy_elements::<V, E, LANES>(place.expose_provenance() as u64, address);
             return;
         }
         let mut elements = [E::default(); LANES];
         for lane in 0..LANES {
             elements[lane] = (*place)[lane].low();
         }
-        copy_whole::<V, E>(elements.as_mut_ptr().expose_provenance() as u64, address);
+        copy_elements::<V, E, LANES>(elements.as_mut_ptr().expose_provenance() as u64, address);
     }
 }
 
@@ -206,7 +188,7 @@ pub(super) unsafe fn store_rows<V: Vectors, E: Element, R: Copy + Low<E>, const 
         for (start, row) in [(0, rows[0]), (ROW, rows[1])] {
             let planes = slots.map(|slot| lanes.plane::<R>(slot).cast::<R>().add(start).cast::<[R; ROW]>());
             if N == 1 && size_of::<E>() == size_of::<R>() {
-                copy_row::<V, E>(planes[0].expose_provenance() as u64, row.address);
+                copy_elements::<V, E, ROW>(planes[0].expose_provenance() as u64, row.address);
                 continue;
             }
             let mut elements = [[E::default(); N]; ROW];
@@ -218,7 +200,10 @@ pub(super) unsafe fn store_rows<V: Vectors, E: Element, R: Copy + Low<E>, const 
             for part in 0..N {
                 // Atomic loads, which the copy consists of, are made through pointers that may write.
                 let from = elements.as_mut_ptr().cast::<[E; ROW]>().add(part);
-                copy_row::<V, E>(from.expose_provenance() as u64, row.address + (part * size_of::<[E; ROW]>()) as u64);
+                copy_elements::<V, E, ROW>(
+                    from.expose_provenance() as u64,
+                    row.address + (part * size_of::<[E; ROW]>()) as u64,
+                );
             }
         }
     }
