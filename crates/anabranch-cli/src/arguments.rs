@@ -173,7 +173,8 @@ pub(crate) struct FuzzOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) limit: u64,
 
-    /// After how many seconds no more programs are begun. What was done until then is written or compared.
+    /// After how many seconds no more programs are begun. What was done until then is written or compared. An example of a
+    /// difference is made shorter for as long.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<u64>,
 

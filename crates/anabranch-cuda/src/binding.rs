@@ -9,11 +9,13 @@
 //! line for each call, there are three ways of binding:
 //!
 //! * [`CudaDriver::bind`], for calls on the current context, and for those where the time does not matter: making,
-//!   allocating, freeing, synchronous copies, modules, and what is asked of kernels. With no context current, some of
-//!   these answer `CUDA_ERROR_INVALID_CONTEXT (201)`; with another one, exporting an event ends the process.
-//! * [`CudaDriver::bind_for_stream`], for all that is queued in a stream or asked of one. Only the default streams need
-//!   it, because each context has its own. [`CudaDriver::call_on_stream`] is the same for calls that are made often, and
-//!   [`CudaDriver::copy_on_stream`] for copies, of which some need the context after all.
+//!   allocating, freeing, modules, and what is asked of kernels. With no context current, some of these answer
+//!   `CUDA_ERROR_INVALID_CONTEXT (201)`; with another one, exporting an event ends the process. And for all copies, also in
+//!   streams: a copy that is captured belongs to the context that is current, whatever that of the stream is, and the launch of
+//!   its graph crashes if there was none or if it has been destroyed. The driver also looks for memory that is made of several
+//!   mappings in the current context.
+//! * [`CudaDriver::bind_for_stream`], for all else that is queued in a stream or asked of one. Only the default streams need
+//!   it, because each context has its own. [`CudaDriver::call_on_stream`] is the same for calls that are made often.
 //! * [`CudaDriver::bind_for_handle`], for calls on events, and for those on the structure of graphs.
 //!   [`CudaDriver::call_on_handle`] is the same for calls that are made often.
 //!
@@ -24,7 +26,7 @@ use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::CudaFunctions;
 use crate::handles::raw_context;
-use anabranch_hal::{ContextHandle, Live, Result, Status, StreamHandle};
+use anabranch_hal::{ContextHandle, Live, Result, StreamHandle};
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -97,22 +99,6 @@ impl CudaDriver {
         call: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         if self.needs_context(stream.handle()) { self.call_bound(context, call) } else { call() }
-    }
-
-    /// Makes a call that copies, bound as by [`bind_for_stream`](Self::bind_for_stream) at first. The driver looks for memory
-    /// that is made of several mappings in the current context, and refuses such a copy where none is current. What it
-    /// refuses so has had no effect, and is asked for again with the context current.
-    #[inline(always)]
-    pub(crate) fn copy_on_stream(
-        &self,
-        context: Live<'_, ContextHandle>,
-        stream: Live<'_, StreamHandle>,
-        copy: impl Fn() -> Result<()>,
-    ) -> Result<()> {
-        match self.call_on_stream(context, stream, &copy) {
-            Err(failure) if failure.status == Status::INVALID_VALUE => self.call_bound(context, copy),
-            result => result,
-        }
     }
 
     /// Makes a call that is made often, bound as by [`bind_for_handle`](Self::bind_for_handle).

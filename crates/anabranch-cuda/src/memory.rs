@@ -214,11 +214,9 @@ impl Memory for CudaDriver {
         bytes: usize,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.copy_on_stream(call.context, stream, || {
-            // SAFETY: the stream is live, as its type says, and the caller keeps both ranges valid until the copy has
-            // run.
-            unsafe { copy::queue(&self.functions, kind, destination, source, bytes, raw_stream(stream)) }
-        })
+        let _bound = self.bind(call.context)?;
+        // SAFETY: the stream is live, as its type says, and the caller keeps both ranges valid until the copy has run.
+        unsafe { copy::queue(&self.functions, kind, destination, source, bytes, raw_stream(stream)) }
     }
 
     unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
@@ -237,7 +235,7 @@ impl Memory for CudaDriver {
         bytes: usize,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(call.context, stream)?;
+        let _bound = self.bind(call.context)?;
         let (to, from) = (raw_context(destination_context), raw_context(source_context));
         // SAFETY: the contexts and the stream are live, as their types say, and the caller keeps both ranges valid
         // until the copy has run.
@@ -246,11 +244,10 @@ impl Memory for CudaDriver {
 
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
         let description = copy::describe(copy);
-        self.copy_on_stream(call.context, stream, || {
-            // SAFETY: the stream is live, as its type says, and the caller keeps both volumes valid until the copy has run.
-            // The driver reads the description before it returns.
-            check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
-        })
+        let _bound = self.bind(call.context)?;
+        // SAFETY: the stream is live, as its type says, and the caller keeps both volumes valid until the copy has run.
+        // The driver reads the description before it returns.
+        check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
     }
 
     unsafe fn copy_3d_peer_async(
@@ -261,7 +258,7 @@ impl Memory for CudaDriver {
         source_context: Live<'_, ContextHandle>,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(call.context, stream)?;
+        let _bound = self.bind(call.context)?;
         let (to, from) = (raw_context(destination_context), raw_context(source_context));
         let description = copy::describe_peer(copy, to, from);
         // SAFETY: the contexts and the stream are live, as their types say, and the caller keeps both volumes valid until the copy

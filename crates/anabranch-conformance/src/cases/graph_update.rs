@@ -1,5 +1,6 @@
 //! Updates of whole graphs, and the reasons why they are refused.
 
+use super::capture_tools::capture;
 use super::graph_tools::{chain, digit, graph_of, launch, note, raw_digit, single_row, word};
 use super::order_tools::Log;
 use crate::case::{Case, Failed, Need, Verdict, equal};
@@ -9,7 +10,8 @@ use crate::kernels;
 use anabranch::hal::{Copy3d, Value};
 use anabranch::{
     Buffer, Capabilities, CaptureMode, ContextFlags, EdgeData, ExecutableGraph, FillNode, FillPattern, Graph,
-    GraphEdge, GraphUpdateResult, KernelNode, Node, NodeParameters, NodeWork, Status, ValueOperation, WriteValueFlags,
+    GraphEdge, GraphUpdateResult, KernelNode, Node, NodeParameters, NodeWork, Region, Status, ValueOperation, Volume,
+    VolumeMut, WriteValueFlags,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -25,6 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.update_of_a_kernel", "G3", update_of_a_kernel),
     Case::new("graph.update_of_a_kernel_of_another_context", "G3", update_of_a_kernel_of_another_context),
     Case::new("graph.update_of_copies", "G3", update_of_copies),
+    Case::new("graph.update_of_captured_copies", "G3", update_of_captured_copies),
     Case::new("graph.update_of_fills", "G3", update_of_fills),
     Case::new("graph.update_of_a_child", "G3", update_of_a_child),
     Case::new("graph.update_of_value_operations", "G3", update_of_value_operations),
@@ -253,6 +256,29 @@ fn update_of_copies(environment: &Environment) -> Verdict {
     refused_for_its_node("the other way", &down, &graph(host(copy(64, 1), true, false))?, changed)?;
     launch(&flat, &stream)?;
     Ok(launch(&rows, &stream)?)
+}
+
+/// No context is current on this thread, unless another library makes one so.
+fn update_of_captured_copies(environment: &Environment) -> Verdict {
+    let (stream, context) = (environment.stream()?, environment.context());
+    let device = stream.upload(&[1u32, 2, 3, 4])?;
+    let (mut other, mut rows) = (stream.allocate_zeroed::<u32>(4)?, context.allocate_pinned::<u32>(4)?);
+    let mut pinned = context.allocate_pinned::<u32>(4)?;
+    let region = Region { extent: [1, 2, 1], ..Region::default() };
+    let graph = capture(&stream, CaptureMode::Relaxed, || {
+        stream.copy(&mut other, &device)?;
+        stream.copy(&mut pinned, &other)?;
+        stream.copy_region(VolumeMut::new(&mut rows, 2, 2), Volume::new(&device, 2, 2), &region)?;
+        Ok(stream.copy(&mut other, &pinned)?)
+    })?;
+    let executable = graph.instantiate()?;
+    for times in 0..3 {
+        executable.update(&graph)?;
+        launch(&executable, &stream)?;
+        equal(&format!("what was copied {times} times"), pinned.read(<[u32]>::to_vec)?, vec![1, 2, 3, 4])?;
+        equal("the first of each row", rows.read(<[u32]>::to_vec)?, vec![1, 0, 3, 0])?;
+    }
+    equal("what was copied back", stream.download(&other)?, vec![1, 2, 3, 4])
 }
 
 fn update_of_fills(environment: &Environment) -> Verdict {

@@ -106,7 +106,6 @@ impl CudaDriver {
         let mut sources: Vec<CUdeviceptr> = copies.iter().map(|copy| copy.source).collect();
         let mut sizes: Vec<usize> = copies.iter().map(|copy| copy.bytes).collect();
         let mut wrong = NO_COPY;
-        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
         let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the ranges valid as long as the copies use them.
         // The arrays have as many elements as their numbers say, and the driver reads them before it returns.
@@ -136,7 +135,6 @@ impl CudaDriver {
     ) -> Result<()> {
         let mut operations = copies.iter().map(|copy| self.region_copy(copy)).collect::<Result<Vec<_>>>()?;
         let mut wrong = NO_COPY;
-        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
         let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the regions valid as long as the copies use them.
         // The array has as many elements as the number says, and the driver reads it before it returns.
@@ -161,7 +159,6 @@ impl CudaDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let mut attributes = self.copy_attributes(&copy.attributes)?;
-        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
         let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the ranges valid as long as the copy uses them.
         // The driver reads the attributes before it returns.
@@ -185,7 +182,6 @@ impl CudaDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let mut operation = self.region_copy(copy)?;
-        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
         let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the regions valid as long as the copy uses them.
         // The driver reads the description before it returns.
