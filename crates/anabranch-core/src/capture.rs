@@ -253,9 +253,12 @@ impl OpenStream {
     #[track_caller]
     pub fn capture_info(&self, with_edge_data: bool) -> Result<CaptureInfo> {
         let operation = "asking for what a stream captures";
+        // The driver's list lasts as long as nobody captures in the stream or ends its capture, whose nodes these are.
+        let membership = self.shared().membership();
+        let _submitting = membership.submitting();
+        let capture = capturing(self);
         let info = self.raw_capture_info(operation, with_edge_data)?;
         let mut foreign = NodeTable::new(0);
-        let capture = capture_of(self);
         let enter = |node: GraphNodeHandle| match &capture {
             Some(capture) => capture.enter_node(node, operation),
             None => Ok(foreign.enter(node)),
@@ -311,6 +314,9 @@ impl OpenStream {
         // With other data, an edge may let a node begin before the one that it depends on has ended.
         let full = dependencies.iter().filter(|dependency| dependency.data == EdgeData::default());
         let nodes: Vec<_> = full.map(|dependency| dependency.node).collect();
+        if nodes.len() < dependencies.len() {
+            capture.has_early_edges();
+        }
         capture.update_dependencies(self, &nodes, update, replace)
     }
 

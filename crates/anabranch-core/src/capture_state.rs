@@ -94,6 +94,8 @@ struct Inner {
     inside: Vec<(u64, Access)>,
     /// How many levels of graphs in nodes were captured, those around this one included.
     levels: usize,
+    /// Whether a graph whose node was captured has edges that do not wait for the end of a node.
+    has_early_edges_below: bool,
     /// How many conditional nodes are being captured.
     conditions_open: usize,
     /// The parts that are being captured.
@@ -167,6 +169,7 @@ impl CaptureState {
             conditions: Vec::new(),
             inside: Vec::new(),
             levels: 0,
+            has_early_edges_below: false,
             conditions_open: 0,
             open_parts: Vec::new(),
             released: Vec::new(),

@@ -10,7 +10,7 @@ pub(crate) use by_launch::RecordsByLaunch;
 pub use record_state::RecordState;
 pub(crate) use waited_by_graph::WaitedByGraph;
 
-use crate::capture_state::{CaptureState, CapturedClock, Capturing, capture_of, capturing};
+use crate::capture_state::{CaptureState, CapturedClock, Capturing, capturing};
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
@@ -507,8 +507,10 @@ impl OpenStream {
         if flags.contains(EventWaitFlags::EXTERNAL) {
             // The capture does not end before it retains what the node refers to.
             let _submitting = self.shared().membership().submitting();
+            // Nor does another thread capture, or ask what the stream's next node depends on.
+            let capture = capturing(self);
             wait()?;
-            if let Some(capture) = capture_of(self) {
+            if let Some(capture) = &capture {
                 capture.retain(&event.raw);
                 capture.retain(&event.state);
             }

@@ -35,6 +35,9 @@ pub struct ExecutableCore {
     source: Arc<GraphObject>,
     /// The memory that a launch leaves allocated.
     left: Vec<Range<u64>>,
+    /// Whether it is never uploaded before a launch: the driver crashes when it uploads a graph of which a node waits for the
+    /// start of a kernel only.
+    is_never_uploaded: bool,
     state: Mutex<State>,
     label: Label,
 }
@@ -87,7 +90,8 @@ pub struct RefusedUpdate {
     pub error: Error,
     /// The reason.
     pub result: GraphUpdateResult,
-    /// The node that the error refers to, if any. It belongs to the graph that the update came from.
+    /// The node that the error refers to, if any. It belongs to the graph that the update came from: there is none if the driver
+    /// names one within a child.
     pub node: Option<Node>,
 }
 
@@ -110,6 +114,9 @@ impl ExecutableCore {
         }
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
         let guard = source.lock(operation)?;
+        let is_never_uploaded = guard.has_early_edges();
+        let (flags, stream) =
+            if is_never_uploaded { (flags - InstantiateFlags::UPLOAD, None) } else { (flags, stream) };
         let handle = context
             .driver()
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
@@ -122,6 +129,7 @@ impl ExecutableCore {
             handle,
             source: source.clone(),
             left,
+            is_never_uploaded,
             state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
         }))
@@ -248,7 +256,8 @@ impl ExecutableCore {
         call(self.context.driver(), &self.context.call(operation)).during(operation, || self.source.place())
     }
 
-    /// Prepares a launch in the order of a stream, so that the next launch does not have to.
+    /// Prepares a launch in the order of a stream, so that the next launch does not have to, unless a node of the graph waits for
+    /// less than the end of another.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
@@ -259,6 +268,9 @@ impl ExecutableCore {
         self.context.require_same_driver(stream.context(), operation)?;
         let handle = stream.handle(operation)?;
         let state = self.lock(operation)?;
+        if self.is_never_uploaded && !stream.is_capturing() {
+            return Ok(());
+        }
         self.driver_call(operation, |driver, call| driver.executable_upload(call, self.live(&state), handle))?;
         stream.shared().work().note();
         Ok(())
@@ -293,7 +305,10 @@ impl ExecutableCore {
                 Some(Detail::Update { result, node }) => (*result, *node),
                 _ => (GraphUpdateResult::ERROR, None),
             };
-            let node = node.map(|node| guard.enter(node));
+            // It may be within a child, whose nodes are not those of the graph.
+            let nodes =
+                node.and_then(|_| self.context.driver().graph_nodes(&call, guard.live()).ok()).unwrap_or_default();
+            let node = node.filter(|node| nodes.contains(node)).map(|node| guard.enter(node));
             RefusedUpdate { error: Error::driver(operation, failure).at(graph.place()), result, node }
         });
         drop((guard, state));

@@ -119,6 +119,7 @@ impl GraphObject {
         let (mut guard, child) = self.lock_with(work.child.as_deref(), operation)?;
         if let Some(child) = &child {
             guard.add_levels(1 + child.levels_below(), operation)?;
+            guard.note_early_edges(child.has_early_edges());
         }
         let references = work.references(child.as_ref().map(|child| child.retained().all()));
         guard.retained_mut().hold(&references);
@@ -248,7 +249,8 @@ impl GraphObject {
     #[track_caller]
     pub fn add_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "adding edges to a graph";
-        let guard = self.lock(operation)?;
+        let mut guard = self.lock(operation)?;
+        edges.iter().for_each(|edge| guard.note_edge(edge.data));
         let edges = raw_edges(&guard, edges, operation)?;
         let mut added = 0;
         // CUDA gives all edges of one call the data of the first.
@@ -302,9 +304,12 @@ impl GraphObject {
         let id = next_graph_id();
         // SAFETY: the graph was just made, and what its nodes refer to is retained, as this graph retains it.
         let clone = unsafe { Self::new(self.context(), handle, id, NodeTable::new(id), retained) };
-        let levels = guard.levels_below();
+        let (levels, has_early_edges) = (guard.levels_below(), guard.has_early_edges());
         drop(guard);
-        clone.lock(operation)?.add_levels(levels, operation)?;
+        let mut cloned = clone.lock(operation)?;
+        cloned.note_early_edges(has_early_edges);
+        cloned.add_levels(levels, operation)?;
+        drop(cloned);
         Ok(clone)
     }
 

@@ -96,7 +96,9 @@ impl CaptureState {
 
     /// Retains what a graph retains of which a node was captured.
     pub fn retain_all(&self, child: &GraphGuard<'_>) {
-        self.inner.lock().retained.merge(child.retained().all());
+        let mut inner = self.inner.lock();
+        inner.retained.merge(child.retained().all());
+        inner.has_early_edges_below |= child.has_early_edges();
     }
 
     /// Refuses a use of memory that a conditional part uses which is being captured. The node runs behind everything that is

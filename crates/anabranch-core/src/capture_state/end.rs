@@ -24,6 +24,7 @@ pub struct FinishedCapture {
     allocated: Vec<Range<u64>>,
     left: Vec<Range<u64>>,
     levels: usize,
+    has_early_edges: bool,
     is_broken: bool,
     /// Whether a call of a recapture has failed.
     has_failed: bool,
@@ -32,21 +33,23 @@ pub struct FinishedCapture {
 impl CaptureState {
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, retained, nodes, conditions, allocated, left, levels, is_broken, has_failed) = {
+        let (members, history, finished) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
-            (
-                std::mem::take(&mut inner.members),
-                std::mem::take(&mut inner.history),
-                std::mem::take(&mut inner.retained),
-                std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
-                std::mem::take(&mut inner.conditions),
-                std::mem::take(&mut inner.allocated),
-                std::mem::take(&mut inner.left),
-                inner.levels,
-                inner.is_broken,
-                inner.has_failed,
-            )
+            let finished = FinishedCapture {
+                graph: self.graph,
+                into: self.into.clone(),
+                nodes: std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
+                retained: std::mem::take(&mut inner.retained),
+                conditions: std::mem::take(&mut inner.conditions),
+                allocated: std::mem::take(&mut inner.allocated),
+                left: std::mem::take(&mut inner.left),
+                levels: inner.levels,
+                has_early_edges: inner.has_early_edges || inner.has_early_edges_below,
+                is_broken: inner.is_broken,
+                has_failed: inner.has_failed,
+            };
+            (std::mem::take(&mut inner.members), std::mem::take(&mut inner.history), finished)
         };
         for stream in members.iter().filter_map(Weak::upgrade) {
             stream.membership().clear(self);
@@ -55,11 +58,9 @@ impl CaptureState {
             let mut outer = outer.inner.lock();
             outer.inside.extend(history.accesses());
             outer.open_parts.retain(|part| !std::ptr::eq(part.as_ptr(), self));
-            outer.levels = outer.levels.max(levels);
+            outer.levels = outer.levels.max(finished.levels);
         }
-        let into = self.into.clone();
-        let graph = self.graph;
-        FinishedCapture { graph, into, nodes, retained, conditions, allocated, left, levels, is_broken, has_failed }
+        finished
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -214,6 +215,7 @@ impl FinishedCapture {
         guard.has_captured(self.allocated, self.left);
         // Of a part, these are counted from the graph around it, which has them too.
         guard.note_levels(self.levels);
+        guard.note_early_edges(self.has_early_edges);
         drop(guard);
         Ok(Part { graph, conditions: self.conditions, levels: self.levels })
     }

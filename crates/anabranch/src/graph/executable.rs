@@ -39,7 +39,8 @@ impl UpdateError {
         self.0.result
     }
 
-    /// The node that the error refers to, if any. It belongs to the graph that the update came from.
+    /// The node that the error refers to, if any. It belongs to the graph that the update came from: there is none if the driver
+    /// names one within a child.
     pub fn node(&self) -> Option<Node> {
         self.0.node
     }

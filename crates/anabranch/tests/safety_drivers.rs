@@ -1,0 +1,249 @@
+//! What drivers do badly, and programs must not notice, on the host device below a layer. The numbers are those of
+//! docs/safety.md.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::hal::{self, Call, CaptureInfo, Driver, Forward, Layered, Live};
+use anabranch::{
+    Buffer, CaptureMode, Context, DualModule, EdgeData, EdgeKind, EventFlags, Graph, GraphEdge, HostFunction, Instance,
+    InstantiateFlags, LaunchConfig, NodeWork, Stream, StreamHandle,
+};
+use common::checked_host;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A driver that crashes when it uploads a graph of which a node waits for the start of a kernel only.
+struct CrashesAtUploads {
+    inner: Arc<dyn Driver>,
+    uploads: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for CrashesAtUploads {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CrashesAtUploads")
+    }
+}
+
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for CrashesAtUploads {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn called(&self, _: &'static str, method: &'static str) {
+        if method == "executable_upload" {
+            self.uploads.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn graph_instantiate(
+        &self,
+        call: &Call<'_>,
+        graph: Live<'_, hal::GraphHandle>,
+        flags: hal::InstantiateFlags,
+        upload: Option<Live<'_, StreamHandle>>,
+    ) -> hal::Result<hal::ExecutableGraphHandle> {
+        if flags.contains(hal::InstantiateFlags::UPLOAD) || upload.is_some() {
+            self.uploads.fetch_add(1, Ordering::SeqCst);
+        }
+        self.inner.graph_instantiate(call, graph, flags, upload)
+    }
+}
+
+/// How many uploads of a graph the driver is asked for, of two.
+fn uploads(make: impl FnOnce(&Context, &Stream) -> Graph) -> usize {
+    let uploads = Arc::new(AtomicUsize::new(0));
+    let of_layer = uploads.clone();
+    let wrap = move |inner| {
+        let uploads = of_layer.clone();
+        Arc::new(Layered(CrashesAtUploads { inner, uploads })) as Arc<dyn Driver>
+    };
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let stream = context.create_stream().unwrap();
+    let graph = make(&context, &stream);
+    let executable = graph.instantiate_and_upload(InstantiateFlags::empty(), &stream).unwrap();
+    executable.upload(&stream).unwrap();
+    executable.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    uploads.load(Ordering::SeqCst)
+}
+
+/// Of the start of all blocks of a kernel.
+const START: EdgeData = EdgeData { from_port: 2, to_port: 0, kind: EdgeKind::FULL };
+
+fn kernel(context: &Context) -> NodeWork<'static> {
+    let module = DualModule::new().host_function(HostFunction::new("nothing", &[], |_, _| ())).load(context).unwrap();
+    // SAFETY: the kernel has no parameters, and does nothing.
+    unsafe { NodeWork::kernel(&module.kernel("nothing").unwrap(), &LaunchConfig::new(1, 1), ()) }.unwrap()
+}
+
+#[test]
+fn safety_112_a_graph_of_which_a_node_waits_for_a_start_is_never_uploaded() {
+    let by_hand = |context: &Context, data: EdgeData| {
+        let mut graph = context.create_graph().unwrap();
+        let first = graph.add((), kernel(context)).unwrap();
+        graph.add(&[(first, data)][..], NodeWork::empty()).unwrap();
+        graph
+    };
+    assert_eq!(uploads(|context, _| by_hand(context, EdgeData::default())), 2);
+    assert_eq!(uploads(|context, _| by_hand(context, START)), 0);
+    let by_edges = |context: &Context, _: &Stream| {
+        let mut graph = context.create_graph().unwrap();
+        let (from, to) = (graph.add((), kernel(context)).unwrap(), graph.add((), NodeWork::empty()).unwrap());
+        graph.add_edges(&[GraphEdge { from, to, data: START }]).unwrap();
+        graph
+    };
+    assert_eq!(uploads(by_edges), 0);
+    let cloned = |context: &Context, _: &Stream| by_hand(context, START).try_clone().unwrap();
+    assert_eq!(uploads(cloned), 0);
+    let child = |context: &Context, _: &Stream| {
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::child(&by_hand(context, START))).unwrap();
+        graph
+    };
+    assert_eq!(uploads(child), 0);
+    let captured_child = |context: &Context, stream: &Stream| {
+        let child = by_hand(context, START);
+        stream.capture(CaptureMode::Relaxed, |scope| scope.capture_child(&child)).unwrap()
+    };
+    assert_eq!(uploads(captured_child), 0);
+    let by_an_event = |context: &Context, stream: &Stream| {
+        let (event, other) =
+            (context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap(), context.create_stream().unwrap());
+        let module =
+            DualModule::new().host_function(HostFunction::new("nothing", &[], |_, _| ())).load(context).unwrap();
+        let (kernel, config) =
+            (module.kernel("nothing").unwrap(), LaunchConfig::new(1, 1).launch_completion_event(&event));
+        let mut memory = stream.upload(&[1u32]).unwrap();
+        let capture = stream.capture(CaptureMode::Relaxed, |scope| {
+            // SAFETY: the kernel has no parameters, and does nothing.
+            unsafe { scope.launch(&kernel, &config, ()) }?;
+            other.wait_event(&event)?;
+            other.fill(&mut memory, 2u32)?;
+            scope.join(&other)
+        });
+        capture.unwrap()
+    };
+    assert_eq!(uploads(by_an_event), 0);
+}
+
+#[test]
+fn safety_113_the_error_of_an_update_names_no_node_of_a_child() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut memory = stream.upload(&[1u32]).unwrap();
+    let around = |work| {
+        let (mut child, mut graph) = (context.create_graph().unwrap(), context.create_graph().unwrap());
+        let inner = child.add((), work).unwrap();
+        let outer = graph.add((), NodeWork::child(&child)).unwrap();
+        (graph, outer, inner)
+    };
+    let (before, ..) = around(NodeWork::empty());
+    let executable = before.instantiate().unwrap();
+    let (mut after, outer, _) = around(NodeWork::fill(&mut memory, 2u32).unwrap());
+    let refused = executable.update(&after).unwrap_err();
+    // That of the child would be gone with the node around it.
+    assert_eq!(refused.node().filter(|&node| node != outer), None);
+    after.remove_node(outer).unwrap();
+    let (other, ..) = around(NodeWork::empty());
+    let mut two = context.create_graph().unwrap();
+    two.add((), NodeWork::fill(&mut memory, 3u32).unwrap()).unwrap();
+    let named = two.nodes().unwrap();
+    assert_eq!(other.instantiate().unwrap().update(&two).unwrap_err().node(), Some(named[0]));
+}
+
+/// A driver whose list of what a stream captures is asked for, and read until `resume`.
+struct Reads {
+    inner: Arc<dyn Driver>,
+    reading: Arc<Reading>,
+}
+
+#[derive(Default)]
+struct Reading {
+    /// Whether a thread reads a list, and whether another has captured or ended the capture meanwhile.
+    state: Mutex<(bool, bool)>,
+    changed: Condvar,
+    /// Only then.
+    is_on: AtomicBool,
+}
+
+impl Reading {
+    fn set(&self, change: impl FnOnce(&mut (bool, bool))) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    /// Waits, but not for ever: what must not happen has not.
+    fn wait(&self, until: impl Fn(&(bool, bool)) -> bool) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(state, Duration::from_millis(300), |state| !until(state));
+        until(&waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+impl fmt::Debug for Reads {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Reads")
+    }
+}
+
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for Reads {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn stream_capture_info(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        with_edge_data: bool,
+    ) -> hal::Result<CaptureInfo> {
+        let info = self.inner.stream_capture_info(call, stream, with_edge_data);
+        if self.reading.is_on.load(Ordering::SeqCst) {
+            self.reading.set(|state| state.0 = true);
+            let is_changed = self.reading.wait(|state| state.1);
+            assert!(!is_changed, "the list was changed while it was read");
+        }
+        info
+    }
+}
+
+/// That nobody does something to the capture of a stream while it is asked what it captures.
+fn is_excluded(what: &str, act: impl FnOnce(&Stream, &mut Buffer<u32>)) {
+    let reading = Arc::new(Reading::default());
+    let of_layer = reading.clone();
+    let wrap = move |inner| Arc::new(Layered(Reads { inner, reading: of_layer.clone() })) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let stream = context.create_stream().unwrap();
+    let mut memory = stream.upload(&[1u32]).unwrap();
+    stream.synchronize().unwrap();
+    stream.begin_capture(CaptureMode::Relaxed).unwrap();
+    reading.is_on.store(true, Ordering::SeqCst);
+    std::thread::scope(|threads| {
+        let reader = threads.spawn(|| stream.capture_info().map(drop));
+        assert!(reading.wait(|state| state.0), "{what}: nobody reads");
+        act(&stream, &mut memory);
+        reading.set(|state| state.1 = true);
+        reader.join().unwrap_or_else(|_| panic!("{what} happens meanwhile")).unwrap();
+    });
+    reading.is_on.store(false, Ordering::SeqCst);
+    let _ = stream.end_capture();
+}
+
+#[test]
+fn safety_114_nobody_captures_while_a_stream_is_asked_what_it_captures() {
+    is_excluded("a fill", |stream, memory| stream.fill(memory, 2u32).unwrap());
+    is_excluded("a host function", |stream, _| stream.launch_repeatable_host_func(|| ()).unwrap());
+    is_excluded("an external wait", |stream, _| {
+        let event = stream.context().create_event().unwrap();
+        stream.wait_event_external(&event).unwrap();
+    });
+    is_excluded("the end", |stream, _| drop(stream.end_capture().unwrap()));
+}
