@@ -19,6 +19,7 @@ use crate::conditional_part::CapturedCondition;
 use crate::context::ContextCore;
 use crate::error::{Error, Result};
 use crate::graph_object::{GraphObject, next_graph_id};
+use crate::graph_traits::GraphTraits;
 use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::ranks;
@@ -94,8 +95,8 @@ struct Inner {
     inside: Vec<(u64, Access)>,
     /// How many levels of graphs in nodes were captured, those around this one included.
     levels: usize,
-    /// Whether a graph whose node was captured has edges that do not wait for the end of a node.
-    has_early_edges_below: bool,
+    /// What is true of what was captured, without `has_early_edges`.
+    traits: GraphTraits,
     /// How many conditional nodes are being captured.
     conditions_open: usize,
     /// The parts that are being captured.
@@ -169,7 +170,7 @@ impl CaptureState {
             conditions: Vec::new(),
             inside: Vec::new(),
             levels: 0,
-            has_early_edges_below: false,
+            traits: GraphTraits::default(),
             conditions_open: 0,
             open_parts: Vec::new(),
             released: Vec::new(),

@@ -92,7 +92,7 @@ impl Part {
         guard.note_levels(self.levels);
         if let Some(own) = &own {
             guard.retained_mut().merge(own.retained().all());
-            guard.note_early_edges(own.has_early_edges());
+            guard.note(own.traits());
         }
         let below: Vec<_> = below.iter().map(|dependency| dependency.node).collect();
         guard.change(|body| {

@@ -6,6 +6,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::event::WaitedByGraph;
 use crate::exclusion::Excluding;
 use crate::graph_object::GraphObject;
+use crate::graph_traits::GraphTraits;
 use crate::host_work::{Launching, refuse_inside};
 use crate::idle_memory::attempt_behind;
 use crate::label::Label;
@@ -48,14 +49,16 @@ struct State {
     /// The memory that the host accesses too.
     host_visible: Vec<(Arc<Allocation>, Access)>,
     waited: WaitedByGraph,
+    /// Whether a node may wait for something that the host does.
+    waits_for_host: bool,
     /// The stream of the last launch, which follows all earlier launches.
     last: Option<Arc<StreamCore>>,
 }
 
 impl State {
-    fn new(retained: RetainedByNode) -> Self {
+    fn new(retained: RetainedByNode, waits_for_host: bool) -> Self {
         let (host_visible, waited) = (Vec::new(), WaitedByGraph::default());
-        let mut state = Self { retained, host_visible, waited, last: None };
+        let mut state = Self { retained, host_visible, waited, waits_for_host, last: None };
         state.note_retained();
         state
     }
@@ -114,7 +117,8 @@ impl ExecutableCore {
         }
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
         let guard = source.lock(operation)?;
-        let is_never_uploaded = guard.has_early_edges();
+        let traits = guard.traits();
+        let is_never_uploaded = traits.has_early_edges;
         let (flags, stream) =
             if is_never_uploaded { (flags - InstantiateFlags::UPLOAD, None) } else { (flags, stream) };
         let handle = context
@@ -130,7 +134,7 @@ impl ExecutableCore {
             source: source.clone(),
             left,
             is_never_uploaded,
-            state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained)),
+            state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained, traits.waits_for_host)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
         }))
     }
@@ -193,7 +197,9 @@ impl ExecutableCore {
         if let Some(kept) = &kept {
             kept.refuse_captured(&submission).map_err(|error| error.at(self.source.place()))?;
         }
-        let host_bound = (!state.retained.all().host_work().is_empty()).then(|| self.context.submit_host_bound());
+        // Of the context that the work is pending in, and of that whose memory it uses.
+        let contexts = [stream.context(), &self.context];
+        let host_bound = state.waits_for_host.then(|| contexts.map(|context| context.submit_host_bound()));
         let ordered = state.ordered(&submission);
         if let Some(excluding) = &ordered {
             excluding.require_no_foreign_use(operation).map_err(|error| error.at(self.source.place()))?;
@@ -295,6 +301,7 @@ impl ExecutableCore {
             RetainedByNode::of_all(guard.retained().all().clone())
         };
         state.retained.merge(retained.all());
+        state.waits_for_host |= guard.traits().waits_for_host;
         // SAFETY: what the graph's nodes refer to is retained.
         let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
         let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
@@ -335,6 +342,8 @@ impl ExecutableCore {
         let (guard, child) = source.lock_with(work.child.as_deref(), operation)?;
         let references = work.references(child.as_ref().map(|child| child.retained().all()));
         state.retained.hold(&references);
+        state.waits_for_host |= GraphTraits::of_node(&work.parameters).waits_for_host
+            || child.as_ref().is_some_and(|child| child.traits().waits_for_host);
         let changed = guard.node(node, operation).and_then(|handle| {
             guard.refuse_initializer(handle, operation)?;
             // SAFETY: what the work refers to is retained; a child is copied, and locked.

@@ -3,6 +3,7 @@
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::{GraphGuard, GraphObject, MOST_BODIES, next_graph_id, too_many_bodies};
+use crate::graph_traits::GraphTraits;
 use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::node_work::NodeWork;
@@ -119,8 +120,9 @@ impl GraphObject {
         let (mut guard, child) = self.lock_with(work.child.as_deref(), operation)?;
         if let Some(child) = &child {
             guard.add_levels(1 + child.levels_below(), operation)?;
-            guard.note_early_edges(child.has_early_edges());
+            guard.note(child.traits());
         }
+        guard.note(GraphTraits::of_node(&work.parameters));
         let references = work.references(child.as_ref().map(|child| child.retained().all()));
         guard.retained_mut().hold(&references);
         Ok((guard, child, references))
@@ -250,7 +252,7 @@ impl GraphObject {
     pub fn add_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "adding edges to a graph";
         let mut guard = self.lock(operation)?;
-        edges.iter().for_each(|edge| guard.note_edge(edge.data));
+        edges.iter().for_each(|edge| guard.note(GraphTraits::of_edge(edge.data)));
         let edges = raw_edges(&guard, edges, operation)?;
         let mut added = 0;
         // CUDA gives all edges of one call the data of the first.
@@ -304,10 +306,10 @@ impl GraphObject {
         let id = next_graph_id();
         // SAFETY: the graph was just made, and what its nodes refer to is retained, as this graph retains it.
         let clone = unsafe { Self::new(self.context(), handle, id, NodeTable::new(id), retained) };
-        let (levels, has_early_edges) = (guard.levels_below(), guard.has_early_edges());
+        let (levels, traits) = (guard.levels_below(), guard.traits());
         drop(guard);
         let mut cloned = clone.lock(operation)?;
-        cloned.note_early_edges(has_early_edges);
+        cloned.note(traits);
         cloned.add_levels(levels, operation)?;
         drop(cloned);
         Ok(clone)

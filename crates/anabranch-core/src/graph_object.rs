@@ -7,6 +7,7 @@
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
+use crate::graph_traits::GraphTraits;
 use crate::host_work::refuse_inside;
 use crate::label::Label;
 use crate::memory::{Allocation, Origin};
@@ -82,8 +83,7 @@ struct TreeState {
     left: Vec<Range<u64>>,
     /// How many levels there are below the graph itself.
     levels: usize,
-    /// Whether a node may have an edge, also within a child, that does not wait for the end of the node before.
-    has_early_edges: bool,
+    traits: GraphTraits,
     /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
     is_broken: bool,
     /// Whether a capture into the graph has not ended. Only that capture uses the graph, which the driver destroys if the capture
@@ -363,19 +363,14 @@ impl GraphGuard<'_> {
         self.tree.levels = self.tree.levels.max(levels);
     }
 
-    /// Whether a node may have an edge, also within a child, that does not wait for the end of the node before.
-    pub fn has_early_edges(&self) -> bool {
-        self.tree.has_early_edges
+    /// What is true of the graph around this one, with all that is in its nodes.
+    pub fn traits(&self) -> GraphTraits {
+        self.tree.traits
     }
 
-    /// Notes that there may be such edges.
-    pub fn note_early_edges(&mut self, are_there: bool) {
-        self.tree.has_early_edges |= are_there;
-    }
-
-    /// Notes an edge that is about to be added.
-    pub fn note_edge(&mut self, data: EdgeData) {
-        self.note_early_edges(data != EdgeData::default());
+    /// Notes what is true of something that is about to be added.
+    pub fn note(&mut self, traits: GraphTraits) {
+        self.tree.traits.add(traits);
     }
 
     /// Forgets a node that was removed, and what is in its bodies.
@@ -415,7 +410,7 @@ impl GraphGuard<'_> {
     /// # Errors
     /// Same as [`node`](Self::node).
     pub fn dependencies(&mut self, nodes: &[(Node, EdgeData)], operation: &'static str) -> Result<Vec<Dependency>> {
-        nodes.iter().for_each(|&(_, data)| self.note_edge(data));
+        nodes.iter().for_each(|&(_, data)| self.note(GraphTraits::of_edge(data)));
         nodes.iter().map(|&(node, data)| Ok(Dependency { node: self.node(node, operation)?.handle(), data })).collect()
     }
 

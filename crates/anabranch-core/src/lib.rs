@@ -48,6 +48,7 @@ pub mod external_memory;
 pub mod external_semaphore;
 pub mod graph;
 pub mod graph_object;
+mod graph_traits;
 pub mod green_context;
 pub mod host_access;
 pub mod host_work;

@@ -290,6 +290,11 @@ impl<'a> Submission<'a> {
     fn order_special<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Excluding<'m>> {
         accesses.clone().try_for_each(|access| self.join_capture_of(access.memory))?;
         self.begin_host_bound();
+        if self.is_host_bound
+            && let Some(capture) = self.capturing()
+        {
+            capture.waits_for_host();
+        }
         let lasting = self.stream.is_capturing();
         for MemoryAccess { memory, access } in accesses.clone().filter(|access| access.memory.is_restricted()) {
             memory.require_use(access, lasting, self.operation)?;

@@ -10,8 +10,8 @@ mod held_up;
 #[path = "reaper/layer.rs"]
 mod layer;
 
-use anabranch::{CaptureMode, Stream, WaitCondition, flush_deferred_drops};
-use common::until;
+use anabranch::{CaptureMode, Context, Graph, NodeWork, Signal, Stream, WaitCondition, flush_deferred_drops};
+use common::{assert_ends, until};
 use layer::Layer;
 use std::future::Future;
 use std::pin::pin;
@@ -113,4 +113,42 @@ fn safety_109_work_that_waits_for_the_host_joins_a_capture_before_it_holds_up_ot
     assert_eq!(graph.nodes().unwrap().len(), 5);
     graph.instantiate().unwrap().launch(&capturing).unwrap();
     capturing.synchronize().unwrap();
+}
+
+/// Launches a graph while the thread that frees unloads a module, and only then does what the graph waits for.
+fn is_launched_beside_unloads(make: impl FnOnce(&Context, &Stream, &Signal) -> Graph) {
+    let layer = Layer::default();
+    let context = layer.context();
+    let [stream, other] = [(); 2].map(|()| context.create_stream().unwrap());
+    let signal = context.create_signal().unwrap();
+    let executable = make(&context, &stream, &signal).instantiate().unwrap();
+    layer.unloads_wait();
+    assert_ends(move || {
+        for _ in 0..10 {
+            drop(held_up::module(&context));
+            // The thread has looked for work that is pending by then.
+            std::thread::sleep(Duration::from_millis(5));
+            executable.launch(&stream).unwrap();
+            let mut memory = other.upload(&[1u32]).unwrap();
+            other.fill(&mut memory, 2u32).unwrap();
+            signal.set(1);
+            stream.synchronize().unwrap();
+            signal.set(0);
+        }
+    });
+}
+
+#[test]
+fn safety_115_a_graph_that_waits_for_the_host_is_launched_beside_no_call_that_waits_for_the_graph() {
+    is_launched_beside_unloads(|_, stream, signal| {
+        stream
+            .capture(CaptureMode::Relaxed, |scope| scope.wait_signal(signal, WaitCondition::GreaterOrEqual, 1))
+            .unwrap()
+    });
+    is_launched_beside_unloads(|context, _, signal| {
+        let (mut child, mut graph) = (context.create_graph().unwrap(), context.create_graph().unwrap());
+        child.add((), NodeWork::wait_signal(signal, WaitCondition::GreaterOrEqual, 1)).unwrap();
+        graph.add((), NodeWork::child(&child)).unwrap();
+        graph.try_clone().unwrap()
+    });
 }

@@ -98,7 +98,7 @@ impl CaptureState {
     pub fn retain_all(&self, child: &GraphGuard<'_>) {
         let mut inner = self.inner.lock();
         inner.retained.merge(child.retained().all());
-        inner.has_early_edges_below |= child.has_early_edges();
+        inner.traits.add(child.traits());
     }
 
     /// Refuses a use of memory that a conditional part uses which is being captured. The node runs behind everything that is

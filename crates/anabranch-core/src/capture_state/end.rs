@@ -6,6 +6,7 @@ use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::GraphObject;
+use crate::graph_traits::GraphTraits;
 use crate::node::NodeTable;
 use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore};
@@ -24,7 +25,7 @@ pub struct FinishedCapture {
     allocated: Vec<Range<u64>>,
     left: Vec<Range<u64>>,
     levels: usize,
-    has_early_edges: bool,
+    traits: GraphTraits,
     is_broken: bool,
     /// Whether a call of a recapture has failed.
     has_failed: bool,
@@ -36,6 +37,8 @@ impl CaptureState {
         let (members, history, finished) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
+            let mut traits = inner.traits;
+            traits.has_early_edges |= inner.has_early_edges;
             let finished = FinishedCapture {
                 graph: self.graph,
                 into: self.into.clone(),
@@ -45,7 +48,7 @@ impl CaptureState {
                 allocated: std::mem::take(&mut inner.allocated),
                 left: std::mem::take(&mut inner.left),
                 levels: inner.levels,
-                has_early_edges: inner.has_early_edges || inner.has_early_edges_below,
+                traits,
                 is_broken: inner.is_broken,
                 has_failed: inner.has_failed,
             };
@@ -215,7 +218,7 @@ impl FinishedCapture {
         guard.has_captured(self.allocated, self.left);
         // Of a part, these are counted from the graph around it, which has them too.
         guard.note_levels(self.levels);
-        guard.note_early_edges(self.has_early_edges);
+        guard.note(self.traits);
         drop(guard);
         Ok(Part { graph, conditions: self.conditions, levels: self.levels })
     }

@@ -229,6 +229,11 @@ impl Capturing {
         Ok(())
     }
 
+    /// Called when something is captured that waits for the host at each launch.
+    pub fn waits_for_host(&self) {
+        self.inner.lock().traits.waits_for_host = true;
+    }
+
     /// From now on, a stream may depend on a node whose end it does not wait for.
     pub fn has_early_edges(&self) {
         self.inner.lock().has_early_edges = true;

@@ -1,7 +1,7 @@
 //! Streams whose work waits for a thread that goes on to use the library.
 
 use super::*;
-use anabranch::{Context, DualModule, HostFunction, Module};
+use anabranch::{DualModule, HostFunction, Module};
 use std::thread;
 
 /// What is dropped while work is held up: memory of all kinds, an event, a stream.
@@ -16,7 +16,7 @@ fn things(context: &Context) -> impl Send + use<> {
 }
 
 /// A module. Loading one waits for the work of the context, as the hardware does.
-fn module(context: &Context) -> Module {
+pub(crate) fn module(context: &Context) -> Module {
     DualModule::new().host_function(HostFunction::new("nothing", &[], |_, _| ())).load(context).unwrap()
 }
 

@@ -5,12 +5,15 @@
 use anabranch::hal::*;
 use anabranch::{Context, ContextFlags, Instance};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What a layer has counted. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layer {
     calls: Arc<Mutex<Calls>>,
+    unloads_wait: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +32,11 @@ impl Layer {
         };
         let instance = Instance::builder().cuda(false).wrap(wrap).build().unwrap();
         instance.device("host").unwrap().create_context(ContextFlags::empty()).unwrap()
+    }
+
+    /// From now on, unloading a module waits for all work of the context, as hardware does, and begins late.
+    pub(crate) fn unloads_wait(&self) {
+        self.unloads_wait.store(true, Ordering::SeqCst);
     }
 
     /// How often the thread that frees in the background has called the driver.
@@ -82,6 +90,9 @@ unsafe impl Forward for OneLock {
             *calls.all.entry(method).or_default() += 1;
             calls.of_the_reaper += u64::from(is_reaper);
         }
+        if method == "module_unload" && self.layer.unloads_wait.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         drop(self.lock.lock().unwrap());
     }
 
@@ -103,6 +114,9 @@ unsafe impl Forward for OneLock {
 
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
         let _lock = self.lock.lock().unwrap();
+        if self.layer.unloads_wait.load(Ordering::SeqCst) {
+            self.inner.context_synchronize(call)?;
+        }
         unsafe { self.inner.module_unload(call, module) }
     }
 

@@ -1,0 +1,37 @@
+//! What is true of a graph as a whole, with the graphs in its nodes.
+
+use anabranch_hal::{EdgeData, NodeParameters, ValueOperation};
+
+/// What may be true of a graph. It stays so when nodes or edges are removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GraphTraits {
+    /// Whether a node may have an edge that does not wait for the end of the node before.
+    pub has_early_edges: bool,
+    /// Whether a node may wait for something that the host does.
+    pub waits_for_host: bool,
+}
+
+impl GraphTraits {
+    /// Those of an edge.
+    pub fn of_edge(data: EdgeData) -> Self {
+        Self { has_early_edges: data != EdgeData::default(), waits_for_host: false }
+    }
+
+    /// Those of a node, without its edges and the graph in it.
+    pub fn of_node(parameters: &NodeParameters) -> Self {
+        let waits_for_host = match parameters {
+            NodeParameters::Host(_) | NodeParameters::ExternalWait(_) => true,
+            NodeParameters::ValueOperations(operations) => {
+                operations.iter().any(|operation| matches!(operation, ValueOperation::Wait { .. }))
+            }
+            _ => false,
+        };
+        Self { has_early_edges: false, waits_for_host }
+    }
+
+    /// Those of both.
+    pub fn add(&mut self, other: Self) {
+        self.has_early_edges |= other.has_early_edges;
+        self.waits_for_host |= other.waits_for_host;
+    }
+}
