@@ -275,7 +275,8 @@ impl NodeWork<'_> {
     ///
     /// # Safety
     /// At every launch, an allocation node has allocated the memory before this node runs, and nothing uses it
-    /// afterwards.
+    /// afterwards. If that node is of another graph, executable graphs with this one are not updated: drivers hang or crash at
+    /// the next launch.
     pub unsafe fn free(address: DevicePointer) -> Self {
         // SAFETY: the caller promises that the memory is allocated when the node runs, and that nothing uses it afterwards.
         unsafe { Self::new(NodeParameters::Free(address)) }
