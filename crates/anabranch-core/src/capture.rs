@@ -10,6 +10,7 @@ use crate::conditional_setter::{self, setting_kernel};
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::{GraphObject, MOST_BODIES, next_graph_id, too_many_bodies};
+use crate::graph_traits::GraphTraits;
 use crate::memory::MemoryAccess;
 use crate::node::{Node, NodeTable};
 use crate::retained::Retained;
@@ -85,7 +86,9 @@ impl OpenStream {
         }
         let (driver, call) = (self.context().driver(), self.context().call(operation));
         let mut guard = object.lock(operation)?;
+        let edges = GraphTraits::of_edges(dependencies.iter().map(|&(_, data)| data));
         let dependencies = guard.dependencies(dependencies, operation)?;
+        guard.note(edges);
         let begun = self.begin(CaptureState::new(self, Some(object), Whole::Itself, end), || {
             // SAFETY: the capture retains the graph, which nobody else can lock until it has ended, and the nodes are its own.
             unsafe { driver.stream_begin_capture_to_graph(&call, handle, guard.live(), &dependencies, mode) }

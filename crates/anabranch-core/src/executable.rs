@@ -21,7 +21,7 @@ use crate::submission::{Submission, is_ordered_for};
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{
     Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Live, ObjectHandle,
-    Status,
+    Status, StreamHandle,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -119,8 +119,12 @@ impl ExecutableCore {
         let guard = source.lock(operation)?;
         let traits = guard.traits();
         let is_never_uploaded = traits.has_early_edges;
-        let (flags, stream) =
-            if is_never_uploaded { (flags - InstantiateFlags::UPLOAD, None) } else { (flags, stream) };
+        let (flags, stream) = if is_never_uploaded && flags.contains(InstantiateFlags::UPLOAD) {
+            refuse_upload(context, stream.unwrap_or(Live::<StreamHandle>::NULL), operation)?;
+            (flags - InstantiateFlags::UPLOAD, None)
+        } else {
+            (flags, stream)
+        };
         let handle = context
             .driver()
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
@@ -274,8 +278,8 @@ impl ExecutableCore {
         self.context.require_same_driver(stream.context(), operation)?;
         let handle = stream.handle(operation)?;
         let state = self.lock(operation)?;
-        if self.is_never_uploaded && !stream.is_capturing() {
-            return Ok(());
+        if self.is_never_uploaded {
+            return refuse_upload(stream.context(), handle, operation);
         }
         self.driver_call(operation, |driver, call| driver.executable_upload(call, self.live(&state), handle))?;
         stream.shared().work().note();
@@ -457,6 +461,16 @@ fn drop_behind(last: Option<Arc<StreamCore>>, used: impl Send + 'static) {
 }
 
 /// Adds the usual cause.
+/// Refuses an upload that does nothing where it would be refused if it did: beside captures. A query of the stream is refused as it
+/// is, and invalidates the capture as it does.
+#[cold]
+fn refuse_upload(context: &Arc<ContextCore>, stream: Live<'_, StreamHandle>, operation: &'static str) -> Result<()> {
+    match context.driver().stream_query(&context.call(operation), stream) {
+        Err(failure) if failure.status != Status::NOT_READY => Err(failure).during(operation, || context.place()),
+        _ => Ok(()),
+    }
+}
+
 fn explain_instantiation(error: Error) -> Error {
     match error.status() {
         Status::NOT_SUPPORTED => error.with_hint(

@@ -57,6 +57,9 @@ impl GraphObject {
             .dependencies(dependencies, operation)
             .and_then(|dependencies| self.add_raw(&guard, operation, &dependencies, &work.parameters))
             .map(|added| guard.enter(added.node));
+        if added.is_ok() {
+            guard.note(edges_to(dependencies));
+        }
         if let (Ok(_), NodeParameters::Free(address)) = (&added, &work.parameters) {
             guard.frees(*address);
         }
@@ -155,6 +158,7 @@ impl GraphObject {
     ) -> Result<(Node, Allocation)> {
         let operation = "adding an allocation to a graph";
         let mut guard = self.lock(operation)?;
+        let edges = edges_to(dependencies);
         let dependencies = guard.dependencies(dependencies, operation)?;
         let parameters = NodeParameters::Allocate(AllocationNode {
             device: self.context().device().ordinal(),
@@ -164,6 +168,7 @@ impl GraphObject {
         });
         let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
         let node = guard.enter(added.node);
+        guard.note(edges);
         let address = added.address.unwrap_or(DevicePointer::NULL);
         guard.allocates(address.0..address.0 + bytes as u64);
         Ok((node, Allocation::new(self.context(), address, bytes, Origin::Graph(self.id()))))
@@ -199,12 +204,14 @@ impl GraphObject {
             return Err(too_many_bodies(operation).at(self.place()));
         }
         let mut guard = self.lock(operation)?;
+        let edges = edges_to(dependencies);
         let dependencies = guard.dependencies(dependencies, operation)?;
         guard.add_levels(1, operation)?;
         let parameters =
             NodeParameters::Conditional(ConditionalNode { handle, kind, body_count: bodies, bodies: Vec::new() });
         let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
         let node = guard.enter(added.node);
+        guard.note(edges);
         guard.add_bodies(node, added.bodies);
         Ok(node)
     }
@@ -252,7 +259,6 @@ impl GraphObject {
     pub fn add_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "adding edges to a graph";
         let mut guard = self.lock(operation)?;
-        edges.iter().for_each(|edge| guard.note(GraphTraits::of_edge(edge.data)));
         let edges = raw_edges(&guard, edges, operation)?;
         let mut added = 0;
         // CUDA gives all edges of one call the data of the first.
@@ -272,6 +278,7 @@ impl GraphObject {
                 return Err(refused);
             }
             added += group.len();
+            guard.note(GraphTraits::of_edges(group.iter().map(|edge| edge.data)));
         }
         Ok(())
     }
@@ -411,6 +418,11 @@ impl GraphObject {
         let handle = guard.node(node, operation)?;
         self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_parameters(call, handle))
     }
+}
+
+/// What is true of the edges of a node that depends on these.
+fn edges_to(dependencies: &[(Node, EdgeData)]) -> GraphTraits {
+    GraphTraits::of_edges(dependencies.iter().map(|&(_, data)| data))
 }
 
 fn raw_edges(guard: &GraphGuard<'_>, edges: &[GraphEdge], operation: &'static str) -> Result<Vec<Edge>> {

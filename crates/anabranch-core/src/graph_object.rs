@@ -409,8 +409,7 @@ impl GraphGuard<'_> {
     ///
     /// # Errors
     /// Same as [`node`](Self::node).
-    pub fn dependencies(&mut self, nodes: &[(Node, EdgeData)], operation: &'static str) -> Result<Vec<Dependency>> {
-        nodes.iter().for_each(|&(_, data)| self.note(GraphTraits::of_edge(data)));
+    pub fn dependencies(&self, nodes: &[(Node, EdgeData)], operation: &'static str) -> Result<Vec<Dependency>> {
         nodes.iter().map(|&(node, data)| Ok(Dependency { node: self.node(node, operation)?.handle(), data })).collect()
     }
 

@@ -12,9 +12,9 @@ pub struct GraphTraits {
 }
 
 impl GraphTraits {
-    /// Those of an edge.
-    pub fn of_edge(data: EdgeData) -> Self {
-        Self { has_early_edges: data != EdgeData::default(), waits_for_host: false }
+    /// Those of edges.
+    pub fn of_edges(edges: impl IntoIterator<Item = EdgeData>) -> Self {
+        Self { has_early_edges: edges.into_iter().any(|data| data != EdgeData::default()), waits_for_host: false }
     }
 
     /// Those of a node, without its edges and the graph in it.
