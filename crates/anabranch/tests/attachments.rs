@@ -73,6 +73,32 @@ fn the_host_alone_uses_what_is_attached_to_it() {
     assert_eq!(own.download(&memory).unwrap(), [3; 100]);
 }
 
+#[test]
+fn only_whole_managed_buffers_are_attached() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let (mut memory, mut empty) = (memory(&context), context.allocate_managed::<u32>(0).unwrap());
+    let (mut pinned, mut device) =
+        (context.allocate_pinned::<u8>(4).unwrap(), stream.allocate_zeroed::<u8>(4).unwrap());
+    let invalid = |result: Result<()>, about: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.status(), Status::INVALID_VALUE, "{error}");
+        assert!(error.to_string().contains(about), "{error}");
+    };
+    let part = memory.slice_mut(1..).unwrap();
+    invalid(stream.attach(part, MemoryAttachment::Host), "the whole buffer");
+    let nothing = memory.slice_mut(..0).unwrap();
+    invalid(stream.attach(nothing, MemoryAttachment::Host), "the whole buffer");
+    invalid(stream.attach(&mut pinned, MemoryAttachment::Host), "not managed");
+    invalid(stream.attach(&mut device, MemoryAttachment::Host), "not managed");
+    // Nothing was attached.
+    stream.fill(&mut memory, 1).unwrap();
+    let all = memory.slice_mut(..).unwrap().cast::<u8>().unwrap();
+    stream.attach(all, MemoryAttachment::Host).unwrap();
+    refused(stream.fill(&mut memory, 1));
+    stream.attach(&mut empty, MemoryAttachment::Host).unwrap();
+}
+
 /// The work of other streams that uses the memory is over before it is attached.
 #[test]
 fn it_is_attached_behind_earlier_uses() {

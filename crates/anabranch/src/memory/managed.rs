@@ -1,11 +1,12 @@
 //! Managed memory.
 
+use super::BufferSliceMut;
 use super::slice::buffer_methods;
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::Stream;
-use anabranch_core::memory::{Allocation, byte_size};
-use anabranch_hal::{Access, Capabilities, MemoryAttachment};
+use anabranch_core::memory::{Allocation, Origin, byte_size};
+use anabranch_hal::{Access, Capabilities, MemoryAttachment, Status};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -150,7 +151,7 @@ impl Stream {
     /// On every device, work of other streams that uses the memory is refused with
     /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE). So are launches of graphs that use it, except
     /// in the stream that it is attached to. When that stream has ended, the memory must be attached again before a
-    /// stream uses it.
+    /// stream uses it. Memory is attached as a whole, so that `memory` is a buffer, or a slice of all of it.
     ///
     /// ```
     /// use anabranch::MemoryAttachment;
@@ -166,16 +167,33 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for the legacy default stream as the only one;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for the legacy default stream as the only one, for memory
+    /// that is not managed, and for a part of a buffer;
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the memory belongs to another context;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, or a capture uses the memory, which invalidates no capture.
     #[track_caller]
-    pub fn attach<T: Pod>(&self, memory: &mut ManagedBuffer<T>, attachment: MemoryAttachment) -> Result<()> {
-        let core = self.core();
-        if memory.byte_len() == 0 {
-            return memory.memory.require_context(core, "attaching managed memory");
+    pub fn attach<'a, T: Pod>(
+        &self,
+        memory: impl Into<BufferSliceMut<'a, T>>,
+        attachment: MemoryAttachment,
+    ) -> Result<()> {
+        let (core, slice) = (self.core(), memory.into());
+        let (memory, operation) = (slice.allocation(), "attaching managed memory");
+        if !matches!(memory.origin(), Origin::Managed) {
+            return Err(Error::argument(Status::INVALID_VALUE, operation, "the memory is not managed")
+                .with_hint("use Context::allocate_managed; other memory needs no attachment")
+                .at(core.place()));
         }
-        core.attach(&memory.memory, attachment)
+        if slice.byte_len() != memory.bytes() {
+            let message = format!("{} of the {} bytes of a buffer are not attached", slice.byte_len(), memory.bytes());
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message)
+                .with_hint("attach the whole buffer")
+                .at(core.place()));
+        }
+        if slice.is_empty() {
+            return memory.require_context(core, operation);
+        }
+        core.attach(memory, attachment)
     }
 }
