@@ -26,7 +26,10 @@ use anabranch_hal::{
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::Arc;
+
+const LAUNCHING: &str = "launching a graph";
 
 /// A graph that was instantiated.
 pub struct ExecutableCore {
@@ -51,6 +54,9 @@ struct State {
     waited: WaitedByGraph,
     /// Whether a node may wait for something that the host does.
     waits_for_host: bool,
+    /// Whether a launch has nothing to mind but device memory: nothing that waits for the host or for events, and no memory of the
+    /// host.
+    is_of_memory_only: bool,
     /// The stream of the last launch, which follows all earlier launches.
     last: Option<Arc<StreamCore>>,
 }
@@ -58,7 +64,7 @@ struct State {
 impl State {
     fn new(retained: RetainedByNode, waits_for_host: bool) -> Self {
         let (host_visible, waited) = (Vec::new(), WaitedByGraph::default());
-        let mut state = Self { retained, host_visible, waited, waits_for_host, last: None };
+        let mut state = Self { retained, host_visible, waited, waits_for_host, is_of_memory_only: false, last: None };
         state.note_retained();
         state
     }
@@ -68,6 +74,10 @@ impl State {
         self.waited = WaitedByGraph::of(self.retained.all());
         let visible = self.retained.all().memory().filter(|(memory, _)| memory.is_host_visible());
         self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
+        self.is_of_memory_only = self.host_visible.is_empty()
+            && self.waited.is_empty()
+            && self.retained.all().host_work().is_empty()
+            && !self.waits_for_host;
     }
 
     fn accesses(&self) -> impl ExactSizeIterator<Item = MemoryAccess<'_>> + Clone {
@@ -191,13 +201,34 @@ impl ExecutableCore {
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &OpenStream) -> Result<()> {
-        let operation = "launching a graph";
+        let operation = LAUNCHING;
         if !Arc::ptr_eq(&self.context, stream.context()) {
             self.context.require_same_driver(stream.context(), operation)?;
         }
-        let mut state = self.lock(operation)?;
+        // Before the lock: this refuses calls inside of a host function, whose thread may have the lock.
+        let handle = stream.handle(operation)?;
+        let mut state = self.state.lock();
+        if !state.is_of_memory_only {
+            return self.launch_minding_the_host(state, stream, handle, Location::caller());
+        }
+        let submission = Submission::begin_with(stream, handle, operation, Location::caller())?.not_capturable();
+        let ordered = state.ordered(&submission);
+        let queued = self.queue(&submission, &state, ordered);
+        self.note_launch(&mut state, stream, &queued);
+        queued?
+    }
+
+    /// [`launch`](Self::launch) for what has host functions, waits for events, or uses memory that the host accesses.
+    #[inline(never)]
+    fn launch_minding_the_host(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        stream: &OpenStream,
+        handle: Live<'_, StreamHandle>,
+        location: &'static Location<'static>,
+    ) -> Result<()> {
         let kept = state.waited.keep();
-        let submission = Submission::begin(stream, operation)?.not_capturable();
+        let submission = Submission::begin_with(stream, handle, LAUNCHING, location)?.not_capturable();
         if let Some(kept) = &kept {
             kept.refuse_captured(&submission).map_err(|error| error.at(self.source.place()))?;
         }
@@ -205,15 +236,11 @@ impl ExecutableCore {
         let contexts = [stream.context(), &self.context];
         let host_bound = state.waits_for_host.then(|| contexts.map(|context| context.submit_host_bound()));
         let ordered = state.ordered(&submission);
-        if let Some(excluding) = &ordered {
-            excluding.require_no_foreign_use(operation).map_err(|error| error.at(self.source.place()))?;
-        }
-        let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
         // Before it runs, because that may panic at once.
         let host_work = state.retained.all().host_work();
         let launching = Launching::begin(host_work, || stream.launch_place(Some(self.label.id())));
         let queued = if state.host_visible.is_empty() {
-            self.queue(&submission, &state, ordered.is_some())
+            self.queue(&submission, &state, ordered)
         } else {
             let mut guards = SmallVec::<[_; 4]>::new();
             let excluded = state.host_visible.iter().try_for_each(|(memory, access)| {
@@ -221,26 +248,37 @@ impl ExecutableCore {
                 Ok(())
             });
             // While the host is excluded, because it looks at the access history.
-            excluded.and_then(|()| self.queue(&submission, &state, ordered.is_some()))
+            excluded.and_then(|()| self.queue(&submission, &state, ordered))
         };
-        drop((host_bound, ordered));
+        drop(host_bound);
         kept.into_iter().filter(|_| queued.is_ok()).for_each(|kept| kept.are_waited_for(stream));
         launching.into_iter().for_each(|launching| launching.end(queued.is_ok()));
-        if queued.is_ok() && is_first_in_stream {
-            state.last = Some(stream.core().clone());
-        }
+        self.note_launch(&mut state, stream, &queued);
         queued?
     }
 
-    /// The driver's answer to the launch. An error of this itself: nothing was queued.
-    #[inline]
-    fn queue(
+    /// Notes the stream of a launch that was queued.
+    #[inline(always)]
+    fn note_launch(&self, state: &mut State, stream: &OpenStream, queued: &Result<Result<()>>) {
+        let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
+        if queued.is_ok() && is_first_in_stream {
+            state.last = Some(stream.core().clone());
+        }
+    }
+
+    /// The driver's answer to the launch. `ordered`: what [`State::ordered`] has returned. An error of this itself: nothing was
+    /// queued.
+    #[inline(always)]
+    fn queue<'a>(
         &self,
         submission: &Submission<'_>,
-        state: &MutexGuard<'_, State>,
-        is_ordered: bool,
+        state: &'a MutexGuard<'_, State>,
+        ordered: Option<Excluding<'a>>,
     ) -> Result<Result<()>> {
-        let excluding = if is_ordered { Excluding::default() } else { submission.order(state.accesses())? };
+        let excluding = match ordered {
+            Some(excluding) => excluding,
+            None => submission.order(state.accesses())?,
+        };
         excluding.require_no_foreign_use(submission.operation()).map_err(|error| error.at(self.source.place()))?;
         let launched = submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
@@ -355,8 +393,9 @@ impl ExecutableCore {
                 driver.executable_set_node_parameters(call, self.live(&state), handle, &work.parameters)
             })
         });
-        let is_noted = !state.host_visible.is_empty()
-            || !state.waited.is_empty()
+        let is_noted = !state.is_of_memory_only
+            || state.waits_for_host
+            || references.has_host_work()
             || references.has_host_visible_memory()
             || WaitedByGraph::is_any_in(&references);
         let mut released = state.retained.settle(references, changed.as_ref().map(|()| node));

@@ -159,6 +159,11 @@ impl References {
         &self.objects
     }
 
+    /// Whether there are host functions.
+    pub(crate) fn has_host_work(&self) -> bool {
+        !self.host_work.is_empty()
+    }
+
     /// Whether the host accesses some of the memory too.
     pub fn has_host_visible_memory(&self) -> bool {
         self.memory.iter().any(|(memory, _)| memory.is_host_visible())

@@ -73,7 +73,21 @@ impl<'a> Submission<'a> {
         operation: &'static str,
         location: &'static Location<'static>,
     ) -> Result<Self> {
-        let handle = stream.handle(operation)?;
+        Self::begin_with(stream, stream.handle(operation)?, operation, location)
+    }
+
+    /// Like [`begin_at`](Self::begin_at), with what [`OpenStream::handle`] has returned, for a caller that has to ask that before it
+    /// takes a lock.
+    ///
+    /// # Errors
+    /// Same as [`begin`](Self::begin).
+    #[inline(always)]
+    pub(crate) fn begin_with(
+        stream: &'a OpenStream,
+        handle: Live<'a, StreamHandle>,
+        operation: &'static str,
+        location: &'static Location<'static>,
+    ) -> Result<Self> {
         stream.refuse_captured_by_another_instance(operation)?;
         let submitting = Cell::new(Some(stream.shared().membership().submitting()));
         let value = stream.shared().timeline().value();
