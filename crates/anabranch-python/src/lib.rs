@@ -47,6 +47,8 @@ mod _anabranch {
     #[pymodule_export]
     use super::classes::graph::Graph;
     #[pymodule_export]
+    use super::classes::memory_report::flush_deferred_drops;
+    #[pymodule_export]
     use super::classes::module::{Kernel, Module};
     #[pymodule_export]
     use super::classes::node_work::NodeWork;
@@ -60,6 +62,8 @@ mod _anabranch {
     use super::classes::signal::Signal;
     #[pymodule_export]
     use super::classes::stream::Stream;
+    #[pymodule_export]
+    use super::classes::virtual_memory::{AddressRange, PhysicalMemory};
     #[pymodule_export]
     use super::exit::{after_fork, at_exit};
     #[pymodule_export]

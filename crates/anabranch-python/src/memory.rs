@@ -5,8 +5,8 @@ use crate::few::Few;
 use crate::threads;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{
-    BackendKind, Buffer, BufferSlice, BufferSliceMut, Capabilities, Context, Error, MemoryPool, OwnedBuffer, Result,
-    Status, Stream,
+    AddressRange, BackendKind, Buffer, BufferSlice, BufferSliceMut, Capabilities, Context, Error, MemoryPool,
+    OwnedBuffer, Result, Status, Stream,
 };
 use bytemuck::pod_collect_to_vec;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
@@ -131,6 +131,23 @@ impl Memory {
         }
 
         dtype.with(Allocate(stream, count(shape)?, pool))
+    }
+
+    /// Memory that is mapped to reserved addresses.
+    pub(crate) fn mapped(range: &AddressRange, offset: usize, dtype: DType, shape: &[usize]) -> Result<Self> {
+        struct Open<'a>(&'a AddressRange, usize, usize);
+
+        impl TypedCall for Open<'_> {
+            type Output = Result<Memory>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                // SAFETY: elements are numbers, for which all bits are values, and this module hands out no references to them. Who uses
+                // the same memory at the same time is left to the program, as wherever arrays of Python share memory.
+                unsafe { self.0.buffer::<T>(self.1, self.2) }.map(Memory::of)
+            }
+        }
+
+        dtype.with(Open(range, offset, count(shape)?))
     }
 
     /// Copies bytes to new memory. Returns when they can be changed.

@@ -323,3 +323,71 @@ def test_managed_memory_is_moved_ahead(device, context, stream):
     memory.close()
     with pytest.raises(anabranch.AnabranchError, match="closed"):
         stream.prefetch(memory)
+
+
+def test_a_buffer_is_cloned(stream, gate):
+    buffer = stream.upload([1, 2, 3, 4], "int16").reshape((2, 2))
+    gate.hold(stream)
+    clone = stream.clone_buffer(buffer[1:])
+    stream.fill(buffer, 9)
+    gate.open()
+    assert (clone.shape, clone.dtype) == ((1, 2), "int16") and clone.id != buffer.id
+    assert stream.download(clone).tolist() == [[3, 4]]
+    buffer.close()
+    with pytest.raises(anabranch.AnabranchError, match="closed"):
+        stream.clone_buffer(buffer)
+
+
+def test_buffers_of_two_contexts_are_copied(device, stream):
+    other = device.create_context().create_stream()
+    source, target = other.upload([1, 2, 3], "uint32"), stream.allocate(3, "uint32")
+    stream.copy_peer(target[1:], source[:2])
+    assert stream.download(target).tolist() == [0, 1, 2]
+    other.copy_peer(destination=source, source=target)
+    assert other.download(source).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError, match="uint32.*float32"):
+        stream.copy_peer(target, other.upload([1, 2, 3], "float32"))
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        stream.copy_peer(target, source[1:])
+    assert caught.value.name == "CUDA_ERROR_INVALID_VALUE"
+
+
+def test_what_was_dropped_is_freed_on_request(context, on_host):
+    assert anabranch.flush_deferred_drops() is None
+    assert anabranch.device("host").memory_report() is None
+
+
+def test_what_is_allocated_is_reported(run_python, on_host):
+    program = """
+import os, threading
+os.environ["ANABRANCH_HOST_CHECK_MEMORY"] = "1"
+import anabranch
+device = anabranch.device("host")
+stream = device.context().create_stream()
+buffer, managed = stream.upload([1, 2, 3], "uint32"), device.context().allocate_managed(5)
+stream.synchronize()
+report = device.memory_report()
+assert report["findings"] == [], report
+kinds = {found["kind"]: found for found in report["allocations"]}
+assert kinds["managed memory"]["bytes"] == 5 and kinds["managed memory"]["stream"] is None
+assert kinds["memory of a pool"]["address"] == buffer.address and kinds["memory of a pool"]["stream"] == stream.id
+managed.close()
+anabranch.flush_deferred_drops()
+assert not [left for left in device.memory_report()["allocations"] if left["kind"] == "managed memory"]
+# Work of a stream uses what another one has not allocated yet.
+held, raw, gate = device.context().create_stream(), device.context().raw, threading.Event()
+held.launch_host_func(gate.wait)
+address = raw.memory.allocate_async(64, held.handle)
+raw.memory.fill_async(address, 0, 64, stream.handle)
+try:
+    stream.synchronize()
+except anabranch.AnabranchError:
+    pass
+gate.set()
+found, = device.memory_report()["findings"]
+assert (found["kind"], found["stream"], found["address"]) == ("use before allocation", stream.id, address), found
+assert found["bytes"] == 64 and found["message"], found
+print("reported")
+"""
+    result = run_python(program)
+    assert result.stdout == "reported\n", result.stderr

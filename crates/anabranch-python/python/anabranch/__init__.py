@@ -18,6 +18,7 @@ import sys as _sys
 
 from . import _anabranch, current
 from ._anabranch import (
+    AddressRange,
     Buffer,
     Capture,
     Compiled,
@@ -36,6 +37,7 @@ from ._anabranch import (
     Module,
     Node,
     NodeWork,
+    PhysicalMemory,
     PinnedBuffer,
     Reads,
     Scalar,
@@ -47,11 +49,13 @@ from ._anabranch import (
     default_device,
     device,
     devices,
+    flush_deferred_drops,
 )
 from ._current import current_stream
 from ._errors import AnabranchError, CompileError, OutOfMemoryError
 
 __all__ = [
+    "AddressRange",
     "AnabranchError",
     "Buffer",
     "Capture",
@@ -73,6 +77,7 @@ __all__ = [
     "Node",
     "NodeWork",
     "OutOfMemoryError",
+    "PhysicalMemory",
     "PinnedBuffer",
     "Reads",
     "Scalar",
@@ -86,6 +91,7 @@ __all__ = [
     "default_device",
     "device",
     "devices",
+    "flush_deferred_drops",
 ]
 
 # The child of a fork has none of the threads that drivers need.

@@ -8,6 +8,7 @@ use crate::classes::module::Module;
 use crate::classes::raw::Raw;
 use crate::classes::signal::Signal;
 use crate::classes::stream::Stream;
+use crate::classes::virtual_memory::{AddressRange, PhysicalMemory};
 use crate::classes::{cuda_array, module, open_stream, tensor};
 use crate::dtype::DType;
 use crate::memory::{Memory, Place, View, extents};
@@ -176,6 +177,21 @@ impl Context {
         let (shape, dtype) = (extents(shape)?, dtype.map_or(Ok(DType::U8), DType::of_python)?);
         let memory = wait::call(py, || Memory::shared(&self.0, Place::Managed, dtype, &shape))?;
         buffer::create(py, View::whole(memory, dtype, shape))
+    }
+
+    /// The number of bytes that the sizes of physical memory and of address ranges, and offsets in these, are multiples of.
+    fn physical_memory_granularity(&self, py: Python<'_>) -> PyResult<usize> {
+        wait::call(py, || self.0.physical_memory_granularity())
+    }
+
+    /// Allocates memory of the device without an address, of so many bytes. The software device has no virtual memory.
+    fn create_physical_memory(&self, py: Python<'_>, size: usize) -> PyResult<PhysicalMemory> {
+        PhysicalMemory::create(py, &self.0, size)
+    }
+
+    /// Reserves so many bytes of addresses, to which nothing is mapped yet. The software device has no virtual memory.
+    fn reserve_addresses(&self, py: Python<'_>, size: usize) -> PyResult<AddressRange> {
+        AddressRange::reserve(py, &self.0, size)
     }
 
     /// A buffer of the array of another library, through DLPack and without a copy. Work in the stream, or in the legacy default

@@ -1,6 +1,7 @@
 //! Devices.
 
 use crate::classes::context::Context;
+use crate::classes::memory_report;
 use crate::classes::pool::MemoryPool;
 use crate::{error, process, wait};
 use anabranch::{ContextFlags, GraphMemoryAttribute, Instance, MemoryPoolOptions};
@@ -160,6 +161,13 @@ impl Device {
     /// Returns memory that graphs have reserved and do not use to the device.
     fn trim_graph_memory(&self, py: Python<'_>) -> PyResult<()> {
         wait::call(py, || self.0.trim_graph_memory())
+    }
+
+    /// What the device knows of memory errors, and all memory that is allocated: "findings" and "allocations". None unless it is the
+    /// software device, and the environment variable ANABRANCH_HOST_CHECK_MEMORY has it check memory.
+    fn memory_report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let report = wait::call(py, || Ok(self.0.memory_report()))?;
+        report.map(|report| memory_report::describe(py, &report)).transpose()
     }
 
     /// Makes a memory pool. `max_bytes` is its maximum size, or 0 for the driver's default.

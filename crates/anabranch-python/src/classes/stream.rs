@@ -273,6 +273,16 @@ impl Stream {
         transfer::copy(&*self.get(py)?, destination, source)
     }
 
+    /// Copies a buffer of one context to a buffer of another one. The stream belongs to either. Raw.enable_peer_access makes it faster.
+    fn copy_peer(&self, py: Python<'_>, destination: &Bound<'_, Buffer>, source: &Bound<'_, Buffer>) -> PyResult<()> {
+        transfer::copy_peer(&*self.get(py)?, destination, source)
+    }
+
+    /// Copies a buffer to new memory, without waiting.
+    fn clone_buffer(&self, py: Python<'_>, source: &Bound<'_, Buffer>) -> PyResult<Buffer> {
+        transfer::clone_buffer(&*self.get(py)?, source)
+    }
+
     /// Copies data of the host, as for `upload`, to a buffer. Returns when the data can be changed.
     fn copy_from_host(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         transfer::copy_from_host(&*self.get(py)?, buffer, data)
@@ -304,6 +314,12 @@ impl Stream {
     #[pyo3(signature = (buffer, *, to_host = false))]
     fn prefetch(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, to_host: bool) -> PyResult<()> {
         transfer::prefetch(py, &*self.get(py)?, buffer, to_host)
+    }
+
+    /// Says who uses managed memory from now on, in stream order: "single" (this stream alone), "host" (no stream), or "global" (all
+    /// streams). Work of others that uses it is refused. A part of a buffer cannot be attached.
+    fn attach(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, attachment: &str) -> PyResult<()> {
+        transfer::attach(py, &*self.get(py)?, buffer, attachment)
     }
 
     /// Launches a kernel. `config` is a LaunchConfig or a pair of grid and block. Arguments are buffers, which the kernel may

@@ -5,9 +5,9 @@ use crate::classes::completion::{Completion, elements};
 use crate::classes::open_stream::{OpenStream, wait_for};
 use crate::dtype::{DType, Element, TypedCall};
 use crate::host_data::{HostData, memoryview};
-use crate::memory::{View, in_turn};
+use crate::memory::{Memory, View, in_turn};
 use crate::{error, wait};
-use anabranch::{BufferSliceMut, FillElement, MemoryLocation, Prefetch, Status};
+use anabranch::{BufferSliceMut, FillElement, MemoryAttachment, MemoryLocation, Prefetch, Status};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -97,6 +97,66 @@ pub(crate) fn prefetch(py: Python<'_>, stream: &OpenStream, buffer: &Bound<'_, B
         };
         in_turn(&[&view.memory], || stream.prefetch_batch([Prefetch::new(view.bytes()?, location)?]))
     })
+}
+
+/// Says who uses managed memory.
+pub(crate) fn attach(
+    py: Python<'_>,
+    stream: &OpenStream,
+    buffer: &Bound<'_, Buffer>,
+    attachment: &str,
+) -> PyResult<()> {
+    let attachment = match attachment {
+        "single" => MemoryAttachment::Single,
+        "host" => MemoryAttachment::Host,
+        "global" => MemoryAttachment::Global,
+        _ => {
+            let message = format!("memory is attached \"single\", \"host\" or \"global\", and not {attachment:?}");
+            return Err(PyValueError::new_err(message));
+        }
+    };
+    let view = buffer.get().view(py)?;
+    wait::call(py, || {
+        in_turn(&[&view.memory], || {
+            // SAFETY: other threads submit no work that uses the memory meanwhile.
+            stream.attach(unsafe { view.bytes_mut("attaching managed memory") }?, attachment)
+        })
+    })
+}
+
+/// Copies elements from a buffer of one context to one of another.
+pub(crate) fn copy_peer(
+    stream: &OpenStream,
+    destination: &Bound<'_, Buffer>,
+    source: &Bound<'_, Buffer>,
+) -> PyResult<()> {
+    let py = destination.py();
+    let (to, from) = (destination.get().view(py)?, source.get().view(py)?);
+    require_copy(py, &to, &from)?;
+    wait::call(py, || {
+        in_turn(&[&to.memory, &from.memory], || {
+            // SAFETY: other threads submit no work that uses the memory meanwhile, and the parts do not overlap.
+            stream.copy_peer(unsafe { to.bytes_mut("copying between contexts") }?, from.bytes()?)
+        })
+    })
+}
+
+/// Copies elements to new memory.
+pub(crate) fn clone_buffer(stream: &OpenStream, source: &Bound<'_, Buffer>) -> PyResult<Buffer> {
+    struct Clone<'a>(&'a OpenStream, &'a View);
+
+    impl TypedCall for Clone<'_> {
+        type Output = anabranch::Result<Memory>;
+
+        fn call<T: Element>(self) -> Self::Output {
+            self.0.clone_buffer(self.1.bytes()?.cast::<T>()?).map(Memory::of)
+        }
+    }
+
+    let py = source.py();
+    let view = source.get().view(py)?;
+    let memory = wait::call(py, || in_turn(&[&view.memory], || view.dtype.with(Clone(stream, &view))))?;
+    Ok(Buffer::new(View::whole(memory, view.dtype, view.shape.clone())))
 }
 
 /// Copies elements from one buffer to another one.
