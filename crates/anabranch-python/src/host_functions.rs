@@ -10,6 +10,7 @@
 use crate::{process, threads};
 use anabranch::hal::InsideWork;
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::RefCell;
@@ -44,6 +45,10 @@ fn calls() -> MutexGuard<'static, Calls> {
 }
 
 /// A function with its arguments.
+///
+/// The garbage collector sees it while only one object of Python has it; see [`visit_sole`](Self::visit_sole). It does not see what a
+/// graph or work in a stream has: whether an executable graph, a clone or a launch that is pending has the function, too, only the
+/// library knows, so that the references to it cannot be counted, and what is cleared would be missing when the function is called.
 pub(crate) struct Function {
     function: Py<PyAny>,
     arguments: Py<PyTuple>,
@@ -79,6 +84,17 @@ impl Function {
             return Err(error);
         }
         Ok(Arc::new(Self { function, arguments, keywords }))
+    }
+
+    /// Shows what it refers to to the garbage collector, unless somebody else has it, too. Whoever calls this gives it to others only with
+    /// the interpreter, and so not while the collector runs, which asks more than once.
+    pub(crate) fn visit_sole(self: &Arc<Self>, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if Arc::strong_count(self) > 1 {
+            return Ok(());
+        }
+        visit.call(&self.function)?;
+        visit.call(&self.arguments)?;
+        visit.call(&self.keywords)
     }
 
     /// Calls it on a thread of Python, and waits for that. An exception unwinds, which the library reports to whoever
@@ -177,6 +193,14 @@ pub(crate) fn next_call(py: Python<'_>) -> PyResult<HostCall> {
 
 #[pymethods]
 impl HostCall {
+    /// Who looks for it, in frames or elsewhere, can keep this. Nothing is cleared: as with tuples, a cycle has an object in it that was
+    /// changed.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.function)?;
+        visit.call(&self.arguments)?;
+        visit.call(&self.keywords)
+    }
+
     /// The function has returned, or has raised an exception.
     #[pyo3(signature = (exception, /))]
     fn end(&self, py: Python<'_>, exception: Option<Bound<'_, PyAny>>) {

@@ -212,6 +212,10 @@ impl Memory {
 
     /// Memory that somebody else has allocated. `owner` is dropped on a thread that may wait for the interpreter.
     ///
+    /// The garbage collector does not see it. It clears what it finds to be garbage at once, and an owner that is cleared may free the memory,
+    /// which work that is pending and graphs may use: only the library knows, and asking it may wait for the interpreter. The same holds
+    /// for the owner of an event, which graphs have, too, and for what a tensor of DLPack keeps, of which only its producer knows.
+    ///
     /// # Safety
     /// As for [`Buffer::from_raw_parts`].
     pub(crate) unsafe fn foreign(

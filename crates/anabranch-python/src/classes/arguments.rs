@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A buffer that a kernel only reads: launches in other streams may read it at the same time.
 #[pyclass(frozen, weakref, module = "anabranch")]
 pub(crate) struct Reads {
-    /// The buffer.
+    /// The buffer. The garbage collector need not see it, as it sees nothing behind it.
     #[pyo3(get)]
     buffer: Py<Buffer>,
 }

@@ -62,7 +62,8 @@ impl Drop for Completion {
     }
 }
 
-/// Those who are called back when a future may be ready.
+/// Those who are called back when a future may be ready. The garbage collector does not see them: the work that is pending has them, too,
+/// and calls them whoever is left, as a timer of asyncio does. Afterwards there are none.
 #[derive(Default)]
 struct Waiters(Mutex<Vec<Py<PyAny>>>);
 

@@ -120,7 +120,7 @@ impl Graph {
 
     /// Adds a node that runs behind others: None, a node, or a sequence of nodes.
     fn add(&self, py: Python<'_>, dependencies: &Bound<'_, PyAny>, work: &Bound<'_, NodeWork>) -> PyResult<GraphNode> {
-        let (dependencies, work) = (nodes_of(dependencies)?, work.get());
+        let (dependencies, work) = (nodes_of(dependencies)?, work.get().lend(py));
         let graph = self.slot.get(py)?;
         wait::call(py, || work.add_to(&graph, &dependencies)).map(GraphNode)
     }
@@ -194,7 +194,7 @@ impl Graph {
 
     /// Replaces the work of a node by other work of the same kind. Executable graphs do not change.
     fn set_node(&self, py: Python<'_>, node: &Bound<'_, GraphNode>, work: &Bound<'_, NodeWork>) -> PyResult<()> {
-        let (graph, node, work) = (self.slot.get(py)?, node.get().0, work.get());
+        let (graph, node, work) = (self.slot.get(py)?, node.get().0, work.get().lend(py));
         wait::call(py, || work.set_in(&graph, node))
     }
 

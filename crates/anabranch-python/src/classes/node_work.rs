@@ -16,6 +16,7 @@ use crate::memory::{Memory, View, in_turn};
 use crate::slot::release;
 use anabranch::{Error, Result, Status, WaitCondition};
 use pyo3::exceptions::PyTypeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -44,19 +45,26 @@ pub(crate) struct NodeWork {
     kind: &'static str,
 }
 
+/// Work that is given to a graph. Its function has another owner from before the interpreter is left until after it is back: the
+/// garbage collector, which runs meanwhile, finds all the time that the function is not the work's alone. Otherwise it could count a
+/// reference of the work at first, and not find it again.
+pub(crate) struct LentWork<'a> {
+    work: &'a NodeWork,
+    _function: Option<Arc<Function>>,
+}
+
 impl NodeWork {
     fn new(kind: &'static str, work: Work) -> Self {
         Self { work: Some(work), kind }
     }
 
-    /// Adds a node to a graph. Called without the interpreter.
-    pub(crate) fn add_to(&self, graph: &OpenGraph, dependencies: &[anabranch::Node]) -> Result<anabranch::Node> {
-        self.edit(graph, |graph, work| graph.add(dependencies, work))
-    }
-
-    /// Replaces the work of a node. Called without the interpreter.
-    pub(crate) fn set_in(&self, graph: &OpenGraph, node: anabranch::Node) -> Result<()> {
-        self.edit(graph, |graph, work| graph.set_node(node, work))
+    /// The work, to give it to a graph.
+    pub(crate) fn lend(&self, _py: Python<'_>) -> LentWork<'_> {
+        let function = match &self.work {
+            Some(Work::Function(function)) => Some(function.clone()),
+            _ => None,
+        };
+        LentWork { work: self, _function: function }
     }
 
     fn edit<R>(
@@ -72,14 +80,6 @@ impl NodeWork {
                 let work = self.plain()?;
                 graph.edit(|graph| edit(graph, work))
             }),
-        }
-    }
-
-    /// Replaces the work of a node of an executable graph. Called without the interpreter.
-    pub(crate) fn set_in_executable(&self, graph: &anabranch::ExecutableGraph, node: anabranch::Node) -> Result<()> {
-        match &self.work {
-            Some(Work::Child(child)) => child.read(|child| graph.set_node(node, anabranch::NodeWork::child(child))),
-            _ => in_turn(&self.memories(), || graph.set_node(node, self.plain()?)),
         }
     }
 
@@ -121,6 +121,26 @@ impl NodeWork {
             Some(Work::Child(_)) | None => {
                 Err(Error::argument(Status::INVALID_VALUE, "making a node", "the work is a graph"))
             }
+        }
+    }
+}
+
+impl LentWork<'_> {
+    /// Adds a node to a graph. Called without the interpreter.
+    pub(crate) fn add_to(&self, graph: &OpenGraph, dependencies: &[anabranch::Node]) -> Result<anabranch::Node> {
+        self.work.edit(graph, |graph, work| graph.add(dependencies, work))
+    }
+
+    /// Replaces the work of a node. Called without the interpreter.
+    pub(crate) fn set_in(&self, graph: &OpenGraph, node: anabranch::Node) -> Result<()> {
+        self.work.edit(graph, |graph, work| graph.set_node(node, work))
+    }
+
+    /// Replaces the work of a node of an executable graph. Called without the interpreter.
+    pub(crate) fn set_in_executable(&self, graph: &anabranch::ExecutableGraph, node: anabranch::Node) -> Result<()> {
+        match &self.work.work {
+            Some(Work::Child(child)) => child.read(|child| graph.set_node(node, anabranch::NodeWork::child(child))),
+            _ => in_turn(&self.work.memories(), || graph.set_node(node, self.work.plain()?)),
         }
     }
 }
@@ -269,6 +289,15 @@ impl NodeWork {
     #[staticmethod]
     fn child(py: Python<'_>, graph: &Bound<'_, Graph>) -> PyResult<Self> {
         Ok(Self::new("child", Work::Child(graph.get().get(py)?.share())))
+    }
+
+    /// A function that no graph has yet may keep the work. Nothing is cleared: as with tuples, a cycle has an object in it that was
+    /// changed.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        match &self.work {
+            Some(Work::Function(function)) => function.visit_sole(&visit),
+            _ => Ok(()),
+        }
     }
 
     fn __repr__(&self) -> String {
