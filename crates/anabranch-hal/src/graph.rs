@@ -105,7 +105,7 @@ pub trait Graphs: ExecutableGraphs {
     fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters>;
 
     /// Replaces the parameters of a node with others of the same kind. Existing executable graphs do not change. If the call
-    /// fails, the node keeps its parameters.
+    /// fails, the node keeps its parameters, or has the new ones, if it is a kernel.
     ///
     /// # Safety
     ///

@@ -26,7 +26,7 @@ struct Place<'a> {
     dependencies: RawDependencies,
 }
 
-/// Adds a node, or nothing.
+/// Adds a node, or nothing, unless the driver refuses an attribute that it has accepted apart, and to remove the node.
 ///
 /// # Safety
 ///

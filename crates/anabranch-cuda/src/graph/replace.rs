@@ -61,7 +61,8 @@ pub(super) unsafe fn in_graph(
     }
 }
 
-/// Replaces a kernel and its attributes, all or nothing.
+/// Replaces a kernel and its attributes, all or nothing, unless the driver refuses an attribute that it has accepted apart: then
+/// the node has the new kernel, and an error is returned.
 ///
 /// # Safety
 ///
