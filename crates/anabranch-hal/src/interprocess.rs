@@ -53,7 +53,7 @@ pub trait InterprocessMemory {
     ///
     /// # Safety
     ///
-    /// The file descriptor is open. It remains the caller's.
+    /// The file descriptor is open. It remains the caller's, but drivers may close it if the call fails.
     unsafe fn memory_pool_import(&self, descriptor: i32) -> Result<MemoryPoolHandle>;
 
     /// Exports memory of an interprocess pool.

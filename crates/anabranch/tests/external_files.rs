@@ -8,10 +8,11 @@ mod common;
 #[path = "common/socket.rs"]
 mod socket;
 
-use anabranch::hal::{self, Call, Driver, ExternalMemoryHandle, Failure, Forward, Layered};
+use anabranch::hal::{self, Call, Driver, ExternalMemoryHandle, Failure, Forward, Layered, MemoryPoolHandle};
 use anabranch::{
     AllocationKind, Buffer, CaptureMode, Context, DualModule, ExternalMemory, ExternalSemaphore, ExternalSemaphoreKind,
-    GraphNodeKind, HostFunction, Instance, KernelFault, LaunchConfig, NodeWork, Result, Status, flush_deferred_drops,
+    GraphNodeKind, HostFunction, ImportedMemoryPool, Instance, KernelFault, LaunchConfig, NodeWork, Result, Status,
+    flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, host};
 use std::fmt;
@@ -328,6 +329,17 @@ impl fmt::Debug for Closes {
     }
 }
 
+impl Closes {
+    fn refuse<R>(&self, descriptor: i32) -> hal::Result<R> {
+        // SAFETY: the driver gets a descriptor that nobody else closes if it does.
+        drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        let other = tempfile::tempfile().unwrap();
+        assert_eq!(other.as_raw_fd(), descriptor, "the lowest number that is free");
+        self.opened.lock().unwrap().push(other);
+        Err(Failure::from(Status::INVALID_VALUE))
+    }
+}
+
 // SAFETY: all calls are forwarded as they are, but for imports, which are refused.
 unsafe impl Forward for Closes {
     fn inner(&self) -> &dyn Driver {
@@ -341,32 +353,69 @@ unsafe impl Forward for Closes {
         _: usize,
         _: bool,
     ) -> hal::Result<ExternalMemoryHandle> {
-        // SAFETY: the driver gets a descriptor that nobody else closes if it does.
-        drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
-        let other = tempfile::tempfile().unwrap();
-        assert_eq!(other.as_raw_fd(), descriptor, "the lowest number that is free");
-        self.opened.lock().unwrap().push(other);
-        Err(Failure::from(Status::INVALID_VALUE))
+        self.refuse(descriptor)
+    }
+
+    unsafe fn memory_pool_import(&self, descriptor: i32) -> hal::Result<MemoryPoolHandle> {
+        self.refuse(descriptor)
     }
 }
 
-/// In a process of its own, where no other test opens files meanwhile.
-#[test]
-fn safety_110_a_descriptor_that_a_driver_has_closed_is_not_closed_again() {
-    const CLOSES: &str = "ANABRANCH_TEST_DESCRIPTOR_CLOSED";
-    if std::env::var_os(CLOSES).is_none() {
-        let name = "safety_110_a_descriptor_that_a_driver_has_closed_is_not_closed_again";
-        let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", name, "--test-threads=1"])
-            .env(CLOSES, "1")
-            .status();
-        return assert!(status.unwrap().success());
+/// Whether this is a process of its own, where no other test opens files meanwhile. Otherwise the test runs in one.
+fn is_alone(name: &str) -> bool {
+    const ALONE: &str = "ANABRANCH_TEST_DESCRIPTORS";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
     }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let status = command.args(["--exact", name, "--test-threads=1"]).env(ALONE, "1").status();
+    assert!(status.unwrap().success());
+    false
+}
+
+/// A context whose driver closes what it refuses, and the files that were opened by those numbers since.
+fn closing() -> (Context, Arc<Mutex<Vec<File>>>) {
     let opened = Arc::<Mutex<Vec<File>>>::default();
     let others = opened.clone();
     let wrap = move |inner| Arc::new(Layered(Closes { inner, opened: others.clone() })) as Arc<dyn Driver>;
     let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
-    let context = instance.device("host").unwrap().context().unwrap();
+    (instance.device("host").unwrap().context().unwrap(), opened)
+}
+
+#[test]
+fn a_descriptor_that_is_lent_stays_open_where_a_driver_closes_what_it_refuses() {
+    if !is_alone("a_descriptor_that_is_lent_stays_open_where_a_driver_closes_what_it_refuses") {
+        return;
+    }
+    let (context, opened) = closing();
+    let lent = file(8);
+    for _ in 0..10 {
+        let refused = ImportedMemoryPool::open(&context, &lent);
+        assert_eq!(refused.unwrap_err().status(), Status::INVALID_VALUE);
+    }
+    assert_eq!(lent.metadata().unwrap().len(), 8);
+    for file in opened.lock().unwrap().iter() {
+        file.set_len(1).unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_descriptor_that_is_lent_has_no_copy_afterwards() {
+    let (context, lent) = (host(), file(8));
+    for _ in 0..10 {
+        let refused = ImportedMemoryPool::open(&context, &lent);
+        assert_eq!(refused.unwrap_err().status(), Status::NOT_SUPPORTED);
+    }
+    assert_eq!(descriptors_of(&lent), 1);
+}
+
+#[test]
+fn safety_110_a_descriptor_that_a_driver_has_closed_is_not_closed_again() {
+    if !is_alone("safety_110_a_descriptor_that_a_driver_has_closed_is_not_closed_again") {
+        return;
+    }
+    let (context, opened) = closing();
     for _ in 0..10 {
         // SAFETY: it is refused.
         let refused = unsafe { context.import_external_memory(file(8).into(), 8) };

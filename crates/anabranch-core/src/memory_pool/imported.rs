@@ -2,10 +2,8 @@
 
 use super::idle::IdlePools;
 use crate::context::ContextCore;
-use crate::error::{Result, ResultExt};
-use crate::host_work::refuse_inside;
 use crate::reaper;
-use anabranch_hal::{Live, MemoryPoolHandle, Status};
+use anabranch_hal::{Live, MemoryPoolHandle};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,18 +16,23 @@ pub struct ImportedPoolCore {
 impl ImportedPoolCore {
     /// Imports a pool that another process has exported.
     ///
-    /// # Safety
-    /// The file descriptor is open.
-    ///
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver does not support it; `CUDA_ERROR_INVALID_VALUE (1)` if the descriptor is
-    /// not that of a pool.
-    pub unsafe fn import(context: &Arc<ContextCore>, descriptor: i32) -> Result<Arc<Self>> {
+    /// not that of a pool; `CUDA_ERROR_OPERATING_SYSTEM (304)` if there are too many descriptors.
+    #[cfg(unix)]
+    pub fn import(
+        context: &Arc<ContextCore>,
+        descriptor: std::os::fd::BorrowedFd<'_>,
+    ) -> crate::error::Result<Arc<Self>> {
+        use crate::external_descriptor::lend;
+        use crate::host_work::refuse_inside;
+        use anabranch_hal::Status;
+
         let operation = "importing a memory pool";
         refuse_inside(operation).map_err(|error| error.at(context.place()))?;
-        // SAFETY: the caller promises that the file descriptor is open.
-        let imported = unsafe { context.driver().memory_pool_import(descriptor) };
-        let handle = imported.during(operation, || context.place()).map_err(|error| match error.status() {
+        // SAFETY: the file descriptor is open until the call returns.
+        let import = |descriptor| unsafe { context.driver().memory_pool_import(descriptor) };
+        let handle = lend(descriptor, operation, context, import).map_err(|error| match error.status() {
             Status::INVALID_VALUE | Status::INVALID_HANDLE | Status::OPERATING_SYSTEM | Status::UNKNOWN => error
                 .with_hint("pass a file descriptor from MemoryPool::export, which the operating system has sent here"),
             _ => error.of_another_capture(),

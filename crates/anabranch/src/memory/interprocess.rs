@@ -3,12 +3,12 @@
 use super::Buffer;
 use super::foreign::check;
 use crate::context::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use anabranch_core::interprocess::OpenedMemory;
 use anabranch_core::keeper::Keeper;
 use anabranch_core::memory::{Allocation, byte_size};
 use anabranch_core::memory_pool::ImportedPoolCore;
-use anabranch_hal::{InterprocessMemoryHandle, InterprocessPoolMemoryHandle, Status};
+use anabranch_hal::{InterprocessMemoryHandle, InterprocessPoolMemoryHandle};
 use bytemuck::Pod;
 use std::fmt;
 use std::sync::Arc;
@@ -113,16 +113,7 @@ impl ImportedMemoryPool {
     /// a pool.
     #[cfg(unix)]
     pub fn open(context: &Context, descriptor: impl std::os::fd::AsFd) -> Result<Self> {
-        use std::os::fd::AsRawFd;
-        let descriptor = descriptor.as_fd();
-        // The driver takes descriptor 0 for none. A copy has a greater number than those of the standard streams.
-        let copy = match descriptor.as_raw_fd() {
-            0 => Some(descriptor.try_clone_to_owned().map_err(|error| refuse_descriptor(context, &error))?),
-            _ => None,
-        };
-        let number = copy.as_ref().map_or(descriptor.as_raw_fd(), AsRawFd::as_raw_fd);
-        // SAFETY: the file descriptor is borrowed, or its copy kept, until the call returns.
-        let core = unsafe { ImportedPoolCore::import(context.core(), number) }?;
+        let core = ImportedPoolCore::import(context.core(), descriptor.as_fd())?;
         Ok(Self { core, context: context.clone() })
     }
 
@@ -149,13 +140,6 @@ impl ImportedMemoryPool {
         let bytes = byte_size::<T>(length, OPERATION)?;
         of_opened(&self.context, OpenedMemory::open_of_pool(&self.core, exported)?, bytes, length)
     }
-}
-
-#[cfg(unix)]
-fn refuse_descriptor(context: &Context, error: &std::io::Error) -> Error {
-    Error::argument(Status::OPERATING_SYSTEM, "importing a memory pool", error.to_string())
-        .with_hint("close file descriptors that are not needed")
-        .at(context.core().place())
 }
 
 impl fmt::Debug for ImportedMemoryPool {
