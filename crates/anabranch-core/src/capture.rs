@@ -218,7 +218,7 @@ impl OpenStream {
             let ended = context.driver().stream_end_capture(&call, handle);
             let has_ended = has_ended(&ended, context, handle);
             if let (Some(capture), Err(failure)) = (&now, &ended) {
-                capture.end_has_failed(failure.status);
+                capture.end_has_failed(context, failure);
             }
             let ended = ended.during(operation, || self.place());
             if let (Some(capture), false) = (&now, has_ended) {

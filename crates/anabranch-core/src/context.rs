@@ -6,12 +6,13 @@ use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension, Extensions};
 use crate::keeper::Keeper;
+use crate::lost_context::is_lost;
 use crate::panics::PanicReports;
 use crate::ranks;
 use crate::reaper::{self, Attempt};
 use crate::trace;
 use anabranch_hal::{
-    Call, Capabilities, ContextFlags, ContextHandle, DevicePointer, Driver, Live, MemoryInfo, MemoryRange,
+    Call, Capabilities, ContextFlags, ContextHandle, DevicePointer, Driver, Failure, Live, MemoryInfo, MemoryRange,
     ObjectHandle, ObjectId, Status,
 };
 use anabranch_sync::{Mutex, RwLockReadGuard, RwLockWriteGuard};
@@ -295,6 +296,13 @@ impl ContextCore {
     /// Whether the context is lost, and work of it is still running.
     pub fn is_lost_and_running(&self) -> bool {
         self.driver.lost_context_is_running(&self.call("asking whether a lost context runs on"))
+    }
+
+    /// Whether a call of the context has failed because the context is lost.
+    pub fn is_lost_by(&self, error: &Error) -> bool {
+        let call = self.call("asking whether a context is lost");
+        error.is_sticky()
+            || (error.kind() == ErrorKind::Driver && is_lost(&*self.driver, &call, &Failure::new(error.status())))
     }
 
     /// Whether a use of memory that the program has not ordered is an error.

@@ -6,7 +6,7 @@
 //! Each module uses only those before it in this list:
 //!
 //! * **Basics**: [`error`], [`panics`], [`drop_error`], [`clock`], [`timeline`], [`host_work`], [`reaper`], [`keeper`],
-//!   [`device`], [`context`], [`capture_mode`], [`label`].
+//!   [`device`], [`lost_context`], [`context`], [`capture_mode`], [`label`].
 //! * **Streams**: [`raw_event`], [`stream`].
 //! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
 //!   [`green_context`], [`memory_pool`], [`memory`],
@@ -57,6 +57,7 @@ pub mod interprocess;
 pub mod keeper;
 pub mod label;
 pub mod launch;
+pub mod lost_context;
 pub mod managed;
 pub mod memory;
 pub mod memory_pool;

@@ -5,6 +5,7 @@ use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::keeper::Keeper;
 use crate::label::Label;
+use crate::lost_context::is_lost;
 use crate::reaper;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
@@ -175,13 +176,20 @@ impl RawEvent {
 pub fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: Live<'_, EventHandle>) -> bool {
     match with_relaxed_capture_mode(driver, || driver.event_query(call, event)) {
         Ok(()) => false,
-        // Nothing new runs.
-        Err(failure) if failure.status.is_sticky() => driver.lost_context_is_running(call),
-        // The work will never run: its context is destroyed, or it was captured. Of any other status, such as that of a call that
-        // a layer has refused or not returned from, nothing follows.
-        Err(failure) => {
-            !matches!(failure.status, Status::CONTEXT_IS_DESTROYED | Status::DEINITIALIZED | Status::CAPTURED_EVENT)
+        Err(failure) if failure.status == Status::NOT_READY => true,
+        // The work will never run: its context is destroyed, or it was captured.
+        Err(failure)
+            if matches!(
+                failure.status,
+                Status::CONTEXT_IS_DESTROYED | Status::DEINITIALIZED | Status::CAPTURED_EVENT
+            ) =>
+        {
+            false
         }
+        // Nothing new runs.
+        Err(failure) if is_lost(driver, call, &failure) => driver.lost_context_is_running(call),
+        // Of any other status, such as that of a call that a layer has refused or not returned from, nothing follows.
+        Err(_) => true,
     }
 }
 

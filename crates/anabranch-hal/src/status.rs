@@ -117,8 +117,13 @@ impl Status {
 
     /// Returns whether the code means that the context is lost. Every later call on a lost context returns the same
     /// code.
+    ///
+    /// These are the codes of which CUDA documents that "any further CUDA work will return the same error" (700, 702, 710, 714 to
+    /// 719, 226, 721) or that the process must be started again (810), and errors of the device that cannot be corrected (214,
+    /// 220). Codes that can be those of a lost context or of a single call are not among them, such as 911 and 999: whoever takes
+    /// them for a loss would stop waiting for work that runs.
     pub const fn is_sticky(self) -> bool {
-        matches!(self.0, 700 | 702 | 710 | 714..=719)
+        matches!(self.0, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719 | 721 | 810)
     }
 
     /// Returns `Ok` for success, and the status itself otherwise.
@@ -164,6 +169,9 @@ mod tests {
     fn only_lost_contexts_are_sticky() {
         assert!(Status::ILLEGAL_ADDRESS.is_sticky());
         assert!(Status::LAUNCH_FAILED.is_sticky());
+        assert!([214, 220, 226, 721, 810].iter().all(|&code| Status(code).is_sticky()));
+        assert!(!Status(911).is_sticky());
+        assert!(!Status::UNKNOWN.is_sticky());
         assert!(!Status::NOT_READY.is_sticky());
         assert!(!Status::CONTEXT_IS_DESTROYED.is_sticky());
         assert!(!Status::STREAM_CAPTURE_INVALIDATED.is_sticky());

@@ -7,6 +7,7 @@ use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::GraphObject;
 use crate::graph_traits::GraphTraits;
+use crate::lost_context::is_lost;
 use crate::node::NodeTable;
 use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore};
@@ -117,7 +118,7 @@ impl CaptureState {
         let call = context.call(operation);
         let ended = context.driver().stream_end_capture(&call, origin);
         if let Err(failure) = &ended {
-            self.end_has_failed(failure.status);
+            self.end_has_failed(context, failure);
         }
         if !has_ended(&ended, context, origin) {
             self.goes_on();
@@ -138,9 +139,10 @@ impl CaptureState {
 /// Whether a capture in that stream has ended, after the driver was asked to end it: most failures end it too.
 pub fn has_ended<T>(ended: &anabranch_hal::Result<T>, context: &ContextCore, stream: Live<'_, StreamHandle>) -> bool {
     match ended {
-        Err(failure) if !failure.status.is_sticky() => {
+        Err(failure) => {
             let call = context.call("asking whether a capture has ended");
             context.driver().stream_capture_status(&call, stream) == Ok(CaptureStatus::None)
+                || is_lost(context.driver(), &call, failure)
         }
         _ => true,
     }

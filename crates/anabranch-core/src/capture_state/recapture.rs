@@ -1,11 +1,13 @@
 //! Recaptures: captures that replace what the nodes of a graph do.
 
 use super::{CaptureEnd, CaptureState, Whole};
+use crate::context::ContextCore;
 use crate::error::{Error, Result};
 use crate::graph_object::GraphObject;
+use crate::lost_context::is_lost;
 use crate::node::Node;
 use crate::stream::StreamCore;
-use anabranch_hal::{RecaptureRecord, Status};
+use anabranch_hal::{Failure, RecaptureRecord, Status};
 use std::sync::Arc;
 
 /// A node that does something else after a recapture than before.
@@ -74,8 +76,8 @@ impl CaptureState {
 
     /// Called if the driver's end of the capture has failed. In a lost context it does not say whether the capture has ended: it
     /// may use the record for ever.
-    pub fn end_has_failed(&self, status: Status) {
-        if status.is_sticky() {
+    pub fn end_has_failed(&self, context: &ContextCore, failure: &Failure) {
+        if is_lost(context.driver(), &context.call("asking whether a context is lost"), failure) {
             std::mem::forget(self.recapture.clone());
         }
     }

@@ -10,6 +10,7 @@ use super::spin;
 use crate::context::ContextCore;
 use crate::error::{Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension};
+use crate::lost_context::is_lost;
 use crate::ranks;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{Call, Capabilities, EventFlags, EventHandle, Failure, Live};
@@ -128,7 +129,9 @@ impl ContextCompletion {
             None => self.create_pulse(context, &call),
         });
         match asked {
-            Err(failure) if failure.status.is_sticky() => Err(failure).during(operation, || context.place()),
+            Err(failure) if is_lost(context.driver(), &call, &failure) => {
+                Err(failure).during(operation, || context.place())
+            }
             _ => Ok(()),
         }
     }

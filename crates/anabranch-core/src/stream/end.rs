@@ -53,7 +53,7 @@ impl StreamCore {
         let Some((handle, last)) = sync.live() else { return Ok(true) };
         if let Err(error) = self.record_end(handle, last) {
             // In a lost context work may run on, for which the error stands.
-            if !error.is_sticky() {
+            if !self.context.is_lost_by(&error) {
                 if !self.is_of_another_library() {
                     return Ok(false);
                 }
@@ -63,7 +63,7 @@ impl StreamCore {
         }
         if let LastRecord::Event(pending) = last
             && !pending.is_over()
-            && self.note_pending_end(handle, pending.event()).is_err_and(|error| !error.is_sticky())
+            && self.note_pending_end(handle, pending.event()).is_err_and(|error| !self.context.is_lost_by(&error))
             && !self.is_of_another_library()
         {
             return Ok(false);

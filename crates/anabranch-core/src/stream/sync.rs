@@ -338,7 +338,7 @@ impl StreamCore {
         }
         match self.sync_event_beside_captures() {
             Ok(event) => event.is_none_or(|event| event.is_over()),
-            Err(error) => error.is_sticky(),
+            Err(error) => self.context.is_lost_by(&error),
         }
     }
 

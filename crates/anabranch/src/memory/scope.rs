@@ -5,11 +5,12 @@ use crate::error::{Error, Result};
 use crate::ranks;
 use crate::stream::Stream;
 use anabranch_core::host_work::{self, refuse_inside};
+use anabranch_core::lost_context;
 use anabranch_core::memory::Allocation;
 use anabranch_core::stream::SyncEvent;
 use anabranch_core::submission::refuse_captured_memory;
 use anabranch_core::thread_capture_mode::with_relaxed_capture_mode;
-use anabranch_hal::Status;
+use anabranch_hal::{Failure, Status};
 use anabranch_sync::Mutex;
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -150,7 +151,11 @@ fn wait_at_once(stream: &Stream) {
     let wait = || stream.core().wait_anywhere("waiting for work that borrows memory");
     // For example in the legacy stream beside a capture that another thread has just begun: until that has ended. In a lost
     // context, nothing new runs.
-    while wait().is_err_and(|failure| !failure.status.is_sticky()) {
+    let is_lost = |failure: &Failure| {
+        let context = stream.core().context();
+        lost_context::is_lost(context.driver(), &context.call("asking whether a context is lost"), failure)
+    };
+    while wait().is_err_and(|failure| !is_lost(&failure)) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
