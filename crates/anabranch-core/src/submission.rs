@@ -241,10 +241,12 @@ impl<'a> Submission<'a> {
         queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
         let excluding = self.order(accesses.iter().copied())?;
-        let result = self.queue(queue)?;
+        let queued = self.queue(queue);
+        // A driver may make several pieces of work of it, and refuse a later one.
+        self.note_even_if_refused(&queued);
         self.finish(accesses.iter().copied());
         drop(excluding);
-        Ok(result)
+        queued
     }
 
     /// Orders accesses after earlier uses. It is the first step of [`submit`](Self::submit), for callers that do

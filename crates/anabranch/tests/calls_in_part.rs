@@ -2,16 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod common;
+
 use anabranch::hal::{
-    self, AddedNode, Call, Dependency, Driver, ExecutableGraphHandle, Failure, Forward, GraphHandle, GraphNodeHandle,
-    Layered, Live, NodeParameters,
+    self, AddedNode, Call, Dependency, DevicePointer, Driver, ExecutableGraphHandle, Failure, FillPattern, Forward,
+    GraphHandle, GraphNodeHandle, Layered, Live, NodeParameters, StreamHandle, Value, WaitValueFlags,
 };
 use anabranch::{
     Buffer, Context, Graph, HostFunction, HostModule, Instance, Kernel, LaunchConfig, Module, Node, NodeWork, Status,
     flush_deferred_drops,
 };
+use common::{assert_ends, until};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// What the layer does.
@@ -19,6 +22,8 @@ use std::sync::{Arc, Weak};
 struct Mode {
     /// Calls are made, and then refused.
     refuses: AtomicBool,
+    /// Where a fill waits for the number 1 before it is made. 0: nowhere.
+    waits_at: AtomicU64,
 }
 
 struct Layer {
@@ -39,7 +44,7 @@ impl fmt::Debug for Layer {
     }
 }
 
-// SAFETY: all calls are forwarded as they are.
+// SAFETY: all calls are forwarded as they are, some behind a wait for a number of the test's.
 unsafe impl Forward for Layer {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
@@ -75,6 +80,24 @@ unsafe impl Forward for Layer {
     ) -> hal::Result<()> {
         // SAFETY: the caller keeps what the method asks for.
         self.answer(unsafe { self.inner.executable_set_node_parameters(call, executable, node, parameters) })
+    }
+
+    unsafe fn fill_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        pattern: FillPattern,
+        count: usize,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()> {
+        let at = self.mode.waits_at.load(Ordering::SeqCst);
+        if at != 0 {
+            let flags = WaitValueFlags::empty();
+            // SAFETY: the test keeps its number until the stream has waited.
+            unsafe { self.inner.stream_wait_value(call, stream, DevicePointer(at), Value::U32(1), flags) }?;
+        }
+        // SAFETY: the caller keeps what the method asks for.
+        self.answer(unsafe { self.inner.fill_async(call, address, pattern, count, stream) })
     }
 }
 
@@ -144,8 +167,8 @@ fn a_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
     executable.launch(&stream).unwrap();
     assert_sound(&context);
     drop((executable, graph, buffer));
-    flush_deferred_drops();
-    assert!(exists.upgrade().is_none(), "it goes with the graph");
+    // It goes with the graph.
+    until("the end of what it uses", || exists.upgrade().is_none());
 }
 
 #[test]
@@ -171,4 +194,42 @@ fn an_executable_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
     assert!(exists.upgrade().is_some(), "the node may use it");
     executable.launch(&stream).unwrap();
     assert_sound(&context);
+}
+
+#[test]
+fn memory_outlasts_a_refused_fill_of_which_a_part_was_queued() {
+    assert_ends(|| {
+        let mode = Arc::<Mode>::default();
+        let context = context(&mode);
+        let other = context.create_stream().unwrap();
+        let mut go = context.allocate_pinned::<u32>(1).unwrap();
+        let go_at = std::ptr::from_mut(&mut go.as_mut_slice().unwrap()[0]);
+        // SAFETY: the number is aligned, is accessed atomically only from here on, and lives longer.
+        let number = unsafe { AtomicU32::from_ptr(go_at) };
+        let mut buffer = other.upload(&[1u64; 1000]).unwrap();
+        other.synchronize().unwrap();
+        mode.waits_at.store(go_at.expose_provenance() as u64, Ordering::SeqCst);
+        // Nobody but this thread could record an event in this stream later.
+        let stream = context.per_thread_stream().unwrap();
+        mode.refuses.store(true, Ordering::SeqCst);
+        let refused = stream.fill(&mut buffer, 2u64);
+        assert_eq!(refused.unwrap_err().status(), Status::INVALID_VALUE);
+        mode.refuses.store(false, Ordering::SeqCst);
+        mode.waits_at.store(0, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Long enough for memory that is not kept to have been used again.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                number.store(1, Ordering::SeqCst);
+            });
+            scope.spawn(|| {
+                drop(buffer);
+                let again = other.upload(&[3u64; 1000]).unwrap();
+                assert_eq!(other.download(&again).unwrap(), [3; 1000]);
+            });
+        });
+        stream.synchronize().unwrap();
+        drop((stream, go));
+        assert_sound(&context);
+    });
 }
