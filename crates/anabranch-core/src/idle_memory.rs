@@ -82,6 +82,15 @@ impl ContextCore {
         attempt_behind(after, move || context.keep_until_idle(kind, bytes, address));
     }
 
+    /// Frees memory that no work uses when the context is idle, and then drops what keeps its pool. No allocation takes it before.
+    pub fn free_apart_when_idle(self: &Arc<Self>, address: DevicePointer, pool: impl Send + 'static) {
+        let context = self.clone();
+        attempt_when_idle(self, move || {
+            drop_error::report(context.free_block(BlockKind::Plain, address.0));
+            drop(pool);
+        });
+    }
+
     fn keep_until_idle(self: &Arc<Self>, kind: BlockKind, bytes: usize, address: u64) {
         let begins = {
             let mut blocks = self.extension::<IdleMemory>().blocks.lock();

@@ -5,7 +5,7 @@ use crate::context::ContextCore;
 use crate::driver_context::LegacyRecording;
 use crate::drop_error;
 use crate::error::Result;
-use crate::idle_memory::{BlockKind, attempt_behind};
+use crate::idle_memory::attempt_behind;
 use crate::memory_pool::MemoryPoolCore;
 use crate::stream::{PendingWork, StreamCore, SyncEvent};
 use anabranch_hal::{DevicePointer, Status, StreamFlags};
@@ -17,7 +17,6 @@ use std::sync::Arc;
 pub(super) struct StreamOrdered<'a> {
     pub(super) context: &'a Arc<ContextCore>,
     pub(super) address: DevicePointer,
-    pub(super) bytes: usize,
     /// The stream that it was allocated in.
     pub(super) home: &'a Arc<StreamCore>,
     pub(super) pool: Option<&'a Arc<MemoryPoolCore>>,
@@ -97,17 +96,17 @@ impl StreamOrdered<'_> {
         work.add(self.home);
         uses.iter().for_each(|last| work.add(&last.stream));
         let (context, home, pool) = (self.context.clone(), self.home.clone(), self.pool.cloned());
-        let (address, bytes) = (self.address, self.bytes);
+        let address = self.address;
         attempt_behind(work, move || {
-            let memory = StreamOrdered { context: &context, address, bytes, home: &home, pool: pool.as_ref() };
+            let memory = StreamOrdered { context: &context, address, home: &home, pool: pool.as_ref() };
             let recording = recording_in(&home);
             let freed = if home.is_barred_by_a_capture() { None } else { memory.free_in(&home, &[]) };
             drop(recording);
             let freed = freed.filter(|freed| !is_refused_for_a_capture(freed));
             match freed.or_else(|| memory.free_elsewhere(&[])) {
                 Some(freed) => drop_error::report(freed),
-                // Nothing uses it, so that it can be freed in no order.
-                None => context.free_when_idle(BlockKind::Plain, bytes, address.0, PendingWork::default()),
+                // Nothing uses it, so that it can be freed in no order. It is no plain memory, which others could take.
+                None => context.free_apart_when_idle(address, pool),
             }
         });
     }
@@ -118,8 +117,8 @@ impl StreamOrdered<'_> {
 /// # Errors
 /// `CUDA_ERROR_INVALID_VALUE (1)` if it was freed before; otherwise any error that the driver returns.
 pub fn free_behind_launch(stream: &Arc<StreamCore>, memory: &Range<u64>) -> Result<()> {
-    let (address, bytes) = (DevicePointer(memory.start), (memory.end - memory.start) as usize);
-    let freed = StreamOrdered { context: stream.context(), address, bytes, home: stream, pool: None };
+    let address = DevicePointer(memory.start);
+    let freed = StreamOrdered { context: stream.context(), address, home: stream, pool: None };
     freed.free(AccessHistory::default())
 }
 
