@@ -96,12 +96,12 @@ pub trait Graphs: ExecutableGraphs {
     /// Returns the kind of a node.
     fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind>;
 
-    /// Returns the parameters of a node. The arguments of a kernel are empty if the driver does not know their number.
-    /// The memory ranges of a kernel are empty if the driver does not store them.
+    /// Returns the parameters of a node. The memory ranges of a kernel are empty if the driver does not store them.
     ///
     /// # Errors
     ///
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report the parameters.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report the parameters, or does not know how many arguments a kernel
+    /// has.
     fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters>;
 
     /// Replaces the parameters of a node with others of the same kind. Existing executable graphs do not change. If the call

@@ -244,7 +244,7 @@ pub(super) fn read(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Resu
     }
     // SAFETY: the function is that of a node, which was promised to exist as long as the node does.
     let function = unsafe { Live::new(function_handle(raw.func)) };
-    let parameters = driver.function_parameters(function)?.unwrap_or_default();
+    let parameters = known(driver.function_parameters(function)?)?;
     // SAFETY: the description is that of a live node; the driver keeps as many arguments as the function has
     // parameters.
     let arguments = unsafe { arguments(&raw, &parameters) }?;
@@ -260,6 +260,14 @@ pub(super) fn read(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Resu
         attributes: others,
         arguments,
         ranges: Vec::new(),
+    })
+}
+
+/// What a kernel declares, where the driver can say it.
+fn known(parameters: Option<Vec<ParameterInfo>>) -> Result<Vec<ParameterInfo>> {
+    parameters.ok_or_else(|| {
+        let message = "drivers before CUDA 12.4 do not say how many arguments a kernel has";
+        Failure::argument(Status::NOT_SUPPORTED, message)
     })
 }
 
@@ -287,7 +295,7 @@ unsafe fn arguments(raw: &CUDA_KERNEL_NODE_PARAMS, parameters: &[ParameterInfo])
 
 #[cfg(test)]
 mod tests {
-    use super::{Attributes, arguments, describe};
+    use super::{Attributes, arguments, describe, known};
     use anabranch_hal::{ContextHandle, FunctionHandle, KernelAttributes, KernelNode, ParameterInfo, Status};
 
     fn node(arguments: Vec<Vec<u8>>) -> KernelNode {
@@ -315,6 +323,12 @@ mod tests {
         let parameters = [(0, 8), (8, 2)].map(|(offset, size)| ParameterInfo { offset, size });
         // SAFETY: the description is of these arguments, which live as long as the node.
         assert_eq!(unsafe { arguments(given, &parameters) }, Ok(node.arguments.clone()));
+    }
+
+    #[test]
+    fn arguments_whose_number_is_not_known_are_not_read_as_none() {
+        assert_eq!(known(None).unwrap_err().status, Status::NOT_SUPPORTED);
+        assert_eq!(known(Some(Vec::new())), Ok(Vec::new()));
     }
 
     #[test]
