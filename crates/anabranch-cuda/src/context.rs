@@ -29,14 +29,16 @@ impl Contexts for CudaDriver {
     unsafe fn primary_context_release(&self, device: DeviceOrdinal) -> Result<()> {
         let raw = self.raw_device(device)?;
         // Retaining it once more returns its handle.
-        let context = self.primary_context_retain(device)?;
-        // SAFETY: this releases what was retained just now.
-        check(unsafe { self.functions.cuDevicePrimaryCtxRelease(raw) })?;
+        let context = self.primary_context_retain(device);
+        if context.is_ok() {
+            // SAFETY: this releases what was retained just now. Whatever comes of it, the caller's reference is released too.
+            let _ = unsafe { self.functions.cuDevicePrimaryCtxRelease(raw) };
+        }
         let before = QUEUED.so_far();
         // SAFETY: the caller has retained the context, and no longer uses what was made in it.
         check(unsafe { self.functions.cuDevicePrimaryCtxRelease(raw) })?;
         // While others retain it, what is queued still runs.
-        if !self.primary_context_is_active(device)? {
+        if let (Ok(context), Ok(false)) = (context, self.primary_context_is_active(device)) {
             QUEUED.context_is_gone(context, &before);
         }
         Ok(())
