@@ -1,5 +1,8 @@
 //! Green contexts (Driver API, group GREEN_CONTEXTS).
 
+mod descriptors;
+
+use self::descriptors::DESCRIPTORS;
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
@@ -94,14 +97,18 @@ impl GreenContexts for CudaDriver {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
         let device = self.raw_device(device)?;
-        // SAFETY: the caller promises that the resources are from this driver.
-        let mut resources: Vec<_> = resources.iter().map(|resource| unsafe { raw(resource) }).collect();
-        let count = u32::try_from(resources.len()).map_err(|_| Failure::new(Status::INVALID_VALUE))?;
-        let mut descriptor = ptr::null_mut();
-        // SAFETY: the array has that many elements, and the result is written to a variable that outlives the call.
-        check(unsafe { self.functions.cuDevResourceGenerateDesc(&mut descriptor, resources.as_mut_ptr(), count) })?;
+        let bytes = resources.iter().map(|resource| *resource.raw()).collect();
+        let descriptor = DESCRIPTORS.of(device, bytes, || {
+            // SAFETY: the caller promises that the resources are from this driver.
+            let mut resources: Vec<_> = resources.iter().map(|resource| unsafe { raw(resource) }).collect();
+            let count = u32::try_from(resources.len()).map_err(|_| Failure::new(Status::INVALID_VALUE))?;
+            let mut descriptor = ptr::null_mut();
+            // SAFETY: the array has that many elements, and the result is written to a variable that outlives the call.
+            check(unsafe { self.functions.cuDevResourceGenerateDesc(&mut descriptor, resources.as_mut_ptr(), count) })?;
+            Ok(descriptor)
+        })?;
         let mut green = ptr::null_mut();
-        // SAFETY: the descriptor was just made, and remains valid as long as the process; the device is one of this driver.
+        // SAFETY: the descriptor was made by the driver, and remains valid as long as the process; the device is one of this driver.
         check(unsafe { self.functions.cuGreenCtxCreate(&mut green, descriptor, device, CU_GREEN_CTX_DEFAULT_STREAM) })?;
         Ok(green_handle(green))
     }

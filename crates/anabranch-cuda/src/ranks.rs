@@ -6,4 +6,6 @@
 anabranch_sync::ranks! { from 3000;
     /// A part of the registry of queued host work, held while a closure is put in or taken out.
     QUEUED_HOST_WORK,
+    /// The descriptors of sets of resources, held while one is looked up or noted.
+    RESOURCE_DESCRIPTORS,
 }
