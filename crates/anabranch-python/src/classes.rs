@@ -17,6 +17,7 @@ pub(crate) mod graph;
 pub(crate) mod memory_report;
 pub(crate) mod module;
 mod node_parameters;
+mod node_pattern;
 pub(crate) mod node_work;
 pub(crate) mod open_graph;
 mod open_stream;

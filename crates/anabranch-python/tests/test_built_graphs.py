@@ -41,6 +41,25 @@ def test_nodes_run_in_the_order_of_edges(stream, module, graph):
     assert stream.download(source).tolist() == [1, 2, 3]
 
 
+def test_fills_with_patterns(stream, graph):
+    buffer = stream.allocate(6, "int8")
+    first = graph.add((), NodeWork.fill_pattern(buffer[:4], b"\1\2"))
+    second = graph.add(first, NodeWork.fill_pattern(buffer[4:], [9]))
+    graph.instantiate().launch(stream)
+    assert stream.download(buffer).tolist() == [1, 2, 1, 2, 9, 9]
+    assert [graph.node_parameters(node)["pattern"] for node in (first, second)] == [b"\1\2", b"\t"]
+    graph.set_node(first, NodeWork.fill_pattern(buffer[:4], b"\1\0\0\0"))
+    graph.instantiate().launch(stream)
+    assert stream.download(buffer).tolist() == [1, 0, 0, 0, 9, 9]
+    for pattern in (b"", b"abc", b"abcd", b"abcdefgh"):
+        with pytest.raises(ValueError):
+            NodeWork.fill_pattern(buffer, pattern)
+    eight = stream.allocate(2, "int64")
+    graph.add((), NodeWork.fill_pattern(eight, b"abcdabcd"))
+    with pytest.raises(anabranch.AnabranchError):
+        graph.add((), NodeWork.fill_pattern(eight, b"abcdefgh"))
+
+
 def test_edges_are_added_and_removed(stream, graph):
     first, second = graph.add(None, NodeWork.empty()), graph.add((), NodeWork.empty())
     assert graph.edges() == []

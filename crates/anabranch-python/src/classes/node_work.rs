@@ -7,9 +7,10 @@ use crate::classes::config::LaunchConfig;
 use crate::classes::event::Event;
 use crate::classes::graph::Graph;
 use crate::classes::module::Kernel;
+use crate::classes::node_pattern;
 use crate::classes::open_graph::{Edited, OpenGraph};
 use crate::classes::signal::{Signal, condition_of};
-use crate::classes::transfer::require_copy;
+use crate::classes::transfer::{require_copy, require_pattern};
 use crate::dtype::{DType, Element, TypedCall};
 use crate::host_functions::Function;
 use crate::memory::{Memory, View, in_turn};
@@ -27,6 +28,7 @@ enum Work {
     Kernel { kernel: Arc<anabranch::Kernel>, config: LaunchConfig, arguments: Vec<Argument> },
     Copy { destination: Arc<View>, source: Arc<View> },
     Fill { destination: Arc<View>, element: Vec<u8> },
+    FillPattern { destination: Arc<View>, pattern: Vec<u8> },
     Function(Arc<Function>),
     EventRecord(Arc<anabranch::Event>),
     EventWait(Arc<anabranch::Event>),
@@ -87,7 +89,7 @@ impl NodeWork {
         match &self.work {
             Some(Work::Kernel { arguments, .. }) => arguments.iter().filter_map(Argument::memory).collect(),
             Some(Work::Copy { destination, source }) => vec![&destination.memory, &source.memory],
-            Some(Work::Fill { destination, .. }) => vec![&destination.memory],
+            Some(Work::Fill { destination, .. } | Work::FillPattern { destination, .. }) => vec![&destination.memory],
             Some(Work::SetConditional(_, value)) => vec![&value.memory],
             _ => Vec::new(),
         }
@@ -105,6 +107,7 @@ impl NodeWork {
             }
             Some(Work::Copy { destination, source }) => destination.dtype.with(Copy(destination, source)),
             Some(Work::Fill { destination, element }) => destination.dtype.with(Fill(destination, element)),
+            Some(Work::FillPattern { destination, pattern }) => node_pattern::fill(destination, pattern),
             Some(Work::Function(function)) => {
                 let function = function.clone();
                 Ok(anabranch::NodeWork::host_func(move || function.run()))
@@ -229,6 +232,14 @@ impl NodeWork {
         let destination = buffer.get().view(py)?;
         let element = element(destination.dtype, value)?;
         Ok(Self::new("fill", Work::Fill { destination, element }))
+    }
+
+    /// Fills a buffer with 1, 2 or 4 bytes again and again, or with 8 bytes whose halves are equal.
+    #[staticmethod]
+    fn fill_pattern(py: Python<'_>, buffer: &Bound<'_, Buffer>, pattern: Vec<u8>) -> PyResult<Self> {
+        let destination = buffer.get().view(py)?;
+        require_pattern(&destination, &pattern)?;
+        Ok(Self::new("fill", Work::FillPattern { destination, pattern }))
     }
 
     /// Calls a function at every launch, on another thread, as `Stream.launch_host_func` does.

@@ -36,6 +36,16 @@ pub(crate) fn fill(stream: &OpenStream, buffer: &Bound<'_, Buffer>, value: &Boun
     view.dtype.with(Fill(stream, &view, value))
 }
 
+/// Refuses patterns that no element has, or that do not divide the bytes of a buffer.
+pub(crate) fn require_pattern(view: &View, pattern: &[u8]) -> PyResult<()> {
+    if ![1, 2, 4, 8].contains(&pattern.len()) || !view.byte_len().is_multiple_of(pattern.len()) {
+        let (found, bytes) = (pattern.len(), view.byte_len());
+        let message = format!("a buffer of {bytes} bytes is not filled with a pattern of {found} bytes");
+        return Err(PyValueError::new_err(message));
+    }
+    Ok(())
+}
+
 /// Fills a buffer with a pattern of bytes.
 pub(crate) fn fill_pattern(
     py: Python<'_>,
@@ -52,11 +62,7 @@ pub(crate) fn fill_pattern(
     }
 
     let view = buffer.get().view(py)?;
-    if ![1, 2, 4, 8].contains(&pattern.len()) || !view.byte_len().is_multiple_of(pattern.len()) {
-        let (found, bytes) = (pattern.len(), view.byte_len());
-        let message = format!("a buffer of {bytes} bytes is not filled with a pattern of {found} bytes");
-        return Err(PyValueError::new_err(message));
-    }
+    require_pattern(&view, pattern)?;
     wait::call(py, || {
         in_turn(&[&view.memory], || {
             // SAFETY: other threads submit no work that uses the memory meanwhile.
