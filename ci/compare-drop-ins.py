@@ -129,7 +129,7 @@ def parameters(of: Any) -> list[str] | None:
     shown = []
     for parameter in inspect.signature(of).parameters.values():
         default = parameter.default
-        default = int(default) if isinstance(default, Enum) else default
+        default = default.value if isinstance(default, Enum) else default
         shown.append(str(parameter.replace(annotation=parameter.empty, default=default)))
     return [parameter for parameter in shown if parameter not in ("self", "cls")]
 

@@ -86,6 +86,22 @@ SIGNATURES = {
     "graph.Graph.close": "",
     "graph.Graph.launch": "stream",
     "graph.Graph.upload": "stream",
+    "graph.ExecutableEventRecordNode.update": "event",
+    "graph.ExecutableHostCallbackNode.update": "fn, user_data=None",
+    "graph.ExecutableKernelNode.update": "config, kernel, args",
+    "graph.ExecutableMemcpyNode.update": "dst, src, size",
+    "graph.GraphDefinition.allocate": "size, device=None, memory_type=<GraphMemoryType.DEVICE: 'device'>, peer_access=None",
+    "graph.GraphDefinition.create_condition": "default_value=None",
+    "graph.GraphDefinition.instantiate": "options=None",
+    "graph.GraphDefinition.join": "*nodes",
+    "graph.GraphDefinition.launch": "config, kernel, *args",
+    "graph.GraphDefinition.switch": "condition, count",
+    "graph.GraphNode.callback": "fn, user_data=None",
+    "graph.GraphNode.deallocate": "dptr",
+    "graph.GraphNode.memcpy": "dst, src, size, dst_owner=None, src_owner=None",
+    "graph.GraphNode.memset": "dst, value, width, height=1, pitch=0, dst_owner=None",
+    "graph.KernelNode.update": "config=None, kernel=None, args=None",
+    "graph.MemsetNode.update": "dst=None, value=None, width=None, height=None, pitch=None, dst_owner=None",
     "graph.GraphBuilder": "",
     "graph.GraphBuilder.begin_building": "mode='relaxed'",
     "graph.GraphBuilder.callback": "fn, user_data=None",
@@ -122,6 +138,8 @@ TEXTS = {
     },
     "CompilerBackendType": {"NVRTC": "NVRTC", "NVVM": "NVVM", "NVJITLINK": "nvJitLink", "DRIVER": "driver"},
     "PCHStatusType": {"CREATED": "created", "NOT_ATTEMPTED": "not_attempted", "FAILED": "failed"},
+    "GraphMemoryType": {"DEVICE": "device", "HOST": "host", "MANAGED": "managed"},
+    "ManagedMemoryLocationType": {"DEVICE": "device", "HOST": "host", "HOST_NUMA": "host_numa"},
     "GraphConditionalType": {"IF": "if", "WHILE": "while", "SWITCH": "switch"},
 }
 
@@ -227,11 +245,13 @@ def test_the_examples_of_the_module():
 
 def test_the_examples_of_the_page(capfd):
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         exec(compile(example, str(PAGE), "exec"), {"__name__": "__main__"})
         expected = re.findall(r"print\(.*\)  # (.*)$", example, re.MULTILINE)
         if "builder.callback" in example:
             expected = ["filled"] * 2
+        if "GraphDefinition()" in example:
+            expected = ["filled", "filled anew"]
         assert capfd.readouterr().out.splitlines() == expected
     assert Path(anabranch.__file__).exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import _anabranch
@@ -15,6 +16,7 @@ from ._utils.cuda_utils import call, check_argument
 from .graph._condition import GraphCondition
 
 if TYPE_CHECKING:
+    from ._context import Context
     from .graph import GraphBuilder
     from .typing import IsStreamType
 
@@ -41,8 +43,13 @@ def launch(
     launched = kernel._in(context)
     if config.is_cooperative:
         _check_cooperative(config, launched, library.device)
-    arguments = [_argument(value, position, launched, library) for position, value in enumerate(kernel_args)]
-    call(inner.launch, launched, config._to_library(), *arguments)
+    call(inner.launch, launched, config._to_library(), *library_arguments(kernel_args, launched, context))
+
+
+def library_arguments(arguments: Iterable[Any], kernel: _anabranch.Kernel, context: Context) -> list[Any]:
+    """Arguments as the package takes them."""
+    library = context._open()
+    return [_argument(value, position, kernel, library) for position, value in enumerate(arguments)]
 
 
 def _check_cooperative(config: LaunchConfig, kernel: _anabranch.Kernel, device: _anabranch.Device) -> None:

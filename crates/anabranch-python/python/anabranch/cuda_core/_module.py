@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from .. import _anabranch
 from . import _state
@@ -205,6 +206,7 @@ class Kernel:
         if kernel is None:
             kernel = call(self._code._module_in(context).kernel, self._name)
             self._kernels[key] = kernel
+            _WITH[kernel.handle] = self
         return kernel
 
     def _current(self) -> _anabranch.Kernel:
@@ -265,3 +267,10 @@ class Kernel:
         return f"<Kernel handle={self.handle:#x}>"
 
 
+# The kernels of the program by the handles of the driver.
+_WITH: WeakValueDictionary[int, Kernel] = WeakValueDictionary()
+
+
+def kernel_with(handle: int) -> Kernel | None:
+    """The kernel of the program that has a handle in one of its contexts."""
+    return _WITH.get(handle)

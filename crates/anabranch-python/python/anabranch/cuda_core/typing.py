@@ -11,7 +11,9 @@ __all__ = [
     "CompilerBackendType",
     "DevicePointerType",
     "GraphConditionalType",
+    "GraphMemoryType",
     "IsStreamType",
+    "ManagedMemoryLocationType",
     "ObjectCodeFormatType",
     "PCHStatusType",
     "SourceCodeType",
@@ -75,3 +77,19 @@ class GraphConditionalType(_Text):
     IF = "if"
     WHILE = "while"
     SWITCH = "switch"
+
+
+class GraphMemoryType(_Text):
+    """The kinds of memory that graphs allocate."""
+
+    DEVICE = "device"
+    HOST = "host"
+    MANAGED = "managed"
+
+
+class ManagedMemoryLocationType(_Text):
+    """Where managed memory is."""
+
+    DEVICE = "device"
+    HOST = "host"
+    HOST_NUMA = "host_numa"

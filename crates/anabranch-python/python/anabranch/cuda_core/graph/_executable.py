@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from ..._errors import AnabranchError
 from .._stream import Stream_accept
-from .._utils.cuda_utils import CUDAError, call, check_or_create_options, describe, read_int
+from .._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, read_int
 from ._options import GraphCompleteOptions
 
 if TYPE_CHECKING:
     from ... import _anabranch
     from .._stream import Stream
+    from ._definition import GraphDefinition
+    from ._executable_nodes import ExecutableGraphNode
     from ._graph_builder import GraphBuilder
+    from ._node import GraphNode
 
 __all__ = ["Graph"]
 
 
 class Graph:
-    """A graph that can be launched any number of times. `GraphBuilder.complete` makes it. It keeps what its work uses."""
+    """A graph that can be launched any number of times. `GraphBuilder.complete` and
+    `GraphDefinition.instantiate` make it. It keeps what its work uses."""
 
     _inner: _anabranch.ExecutableGraph | None
 
@@ -67,17 +71,36 @@ class Graph:
         """The handle of the driver, or 0 if the graph is closed."""
         return 0 if self._inner is None else read_int(self._inner, "handle")
 
-    def update(self, source: GraphBuilder) -> None:
-        """Takes over the parameters of a builder's graph with the same nodes and edges, for later launches.
+    def __getitem__(self, node: GraphNode) -> ExecutableGraphNode:
+        """A node of this graph, by that of the graph that it was made of, to be changed for later launches.
 
-        Raises `ValueError` if the builder has not ended, and `CUDAError` for a graph of another form.
+        Raises `TypeError` for a node that cannot be changed.
         """
+        from ._executable_nodes import ExecutableGraphNode
+        from ._node import GraphNode
+
+        check_argument("node", node, GraphNode)
+        self._open()
+        return ExecutableGraphNode._of(self, node)
+
+    # Nodes are no sequence.
+    __iter__ = None
+
+    def update(self, source: GraphBuilder | GraphDefinition) -> None:
+        """Takes over the parameters of another graph with the same nodes and edges, for later launches.
+
+        Raises `ValueError` if it is that of a builder that has not ended, and `CUDAError` for a graph of another form.
+        """
+        from ._definition import GraphDefinition
         from ._graph_builder import GraphBuilder
 
         inner = self._open()
-        if not isinstance(source, GraphBuilder):
+        if isinstance(source, GraphDefinition):
+            graph = source.anabranch_graph
+        elif isinstance(source, GraphBuilder):
+            graph = source._finished(ValueError("Graph has not finished building."))
+        else:
             raise TypeError(f"expected GraphBuilder or GraphDefinition, got {type(source).__name__}")
-        graph = source._finished(ValueError("Graph has not finished building."))
         try:
             inner.update(graph)
         except AnabranchError as error:

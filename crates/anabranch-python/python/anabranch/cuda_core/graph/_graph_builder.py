@@ -8,7 +8,9 @@ from ..._errors import AnabranchError
 from .._stream import Stream
 from .._utils.cuda_utils import CUDAError, call, check_argument, describe, read_bool
 from ._condition import GraphCondition
+from ._definition import GraphDefinition
 from ._executable import Graph
+from ._hierarchy import Hierarchy
 from ._host_callback import host_callback
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ __all__ = ["GraphBuilder"]
 
 _MODES: dict[str, _Mode] = {"global": "global", "thread_local": "thread_local", "relaxed": "relaxed"}
 _NOT_FINISHED = "Graph has not finished building."
+_TAKEN = "the graph of a condition's body is a part of another graph since the builder of that has ended"
 
 
 class GraphBuilder:
@@ -37,6 +40,10 @@ class GraphBuilder:
     # How many builders of the capture have been split off, and not joined.
     _forks: int
     _graph: _anabranch.Graph | None = None
+    # The graph as the program has seen it.
+    _definition: GraphDefinition | None = None
+    # Whether the graph has become a part of another one.
+    _is_taken: bool = False
     # What conditional nodes of the capture run.
     _bodies: list[tuple[_anabranch.ConditionalNode, int, GraphBuilder]]
 
@@ -77,8 +84,9 @@ class GraphBuilder:
         """Gives up the builder. A capture that was begun and not ended is ended, and its graph is dropped."""
         stream, self._stream = self._stream, None
         graph, self._graph = self._graph, None
+        definition, self._definition = self._definition, None
         self._bodies = []
-        if graph is not None:
+        if graph is not None and definition is None:
             call(graph.close)
         if stream is None or stream.is_closed or self._kind == "forked":
             return
@@ -159,7 +167,36 @@ class GraphBuilder:
             elif body._began and not body.is_closed:
                 raise RuntimeError("The graph builder of a condition's body has not finished building.")
         self._graph = call(stream._open().end_capture, bodies)
+        for _, _, body in self._bodies:
+            body._is_taken = True
+            if body._definition is not None:
+                body._definition._hierarchy.read_only = _TAKEN
         return self
+
+    @property
+    def graph_definition(self) -> GraphDefinition:
+        """The graph, to be inspected and to get more nodes. It is there when the builder has ended; for the body of a condition,
+        also before it begins, and then it is built by hand only. That of a body can be changed until the other builder ends.
+
+        Raises `RuntimeError` before, and for builders that were split off.
+        """
+        context = self._open().context
+        unavailable = "graph_definition is unavailable "
+        if self._kind == "forked":
+            raise RuntimeError(
+                unavailable + "on forked graph builders; access it through the primary builder instead."
+            )
+        if self._graph is None:
+            if self._began and self.is_building:
+                raise RuntimeError(unavailable + "while capture is in progress; call end_building() first.")
+            if self._kind != "body":
+                message = "before begin_building() on a primary builder; no graph has been created yet."
+                raise RuntimeError(unavailable + message)
+            self._graph = call(context._open().create_graph)
+        if self._definition is None:
+            self._definition = GraphDefinition._of(self._graph, context, Hierarchy())
+            self._definition._hierarchy.read_only = _TAKEN if self._is_taken else None
+        return self._definition
 
     def complete(self, options: GraphCompleteOptions | None = None) -> Graph:
         """Makes a graph that can be launched. Raises `RuntimeError` before `end_building`."""

@@ -1,0 +1,106 @@
+"""Nodes of events, and those that call functions of the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._event import Event
+from .._utils.cuda_utils import call, check_argument
+from ._node import GraphNode
+from ._works import CallWork, EventWork, Work, call_work
+
+__all__ = ["EventRecordNode", "EventWaitNode", "HostCallbackNode"]
+
+
+class _EventNode(GraphNode):
+    """A node of an event."""
+
+    _is_wait: bool
+
+    def _captured(self) -> Work:
+        # The graph keeps its event.
+        inner = call(self._library.event_from_handle, self._parameters()["event"], self._graph)
+        return EventWork(Event._of(inner, self._context, blocking=inner.is_blocking_sync, interprocess=False), self._is_wait)
+
+    def _event(self) -> Event:
+        work = self._work_or_captured()
+        if isinstance(work, EventWork) and work.event.is_closed and self.is_valid:
+            # The program has closed its object, and not the event.
+            work = self._captured()
+        assert isinstance(work, EventWork)
+        return work.event
+
+    def _update(self, event: Event) -> None:
+        check_argument("event", event, Event)
+        self._require_changes()
+        work = EventWork(event, self._is_wait)
+        call(self._graph.set_node, self._named(), work.to_library())
+        self._hierarchy.works[self._named()] = work
+
+    def __repr__(self) -> str:
+        return self._show(f" event={self._event().handle:#x}")
+
+
+class EventRecordNode(_EventNode):
+    """A record of an event."""
+
+    _is_wait = False
+
+    def update(self, event: Event) -> None:
+        """Replaces the event in the graph."""
+        self._update(event)
+
+    @property
+    def event(self) -> Event:
+        """The event."""
+        return self._event()
+
+
+class EventWaitNode(_EventNode):
+    """A wait for an event."""
+
+    _is_wait = True
+
+    def update(self, event: Event) -> None:
+        """Replaces the event in the graph."""
+        self._update(event)
+
+    @property
+    def event(self) -> Event:
+        """The event."""
+        return self._event()
+
+
+class HostCallbackNode(GraphNode):
+    """A call of a function of the host."""
+
+    def _captured(self) -> Work:
+        return CallWork(None, None, 0)
+
+    def _told(self) -> CallWork:
+        work = self._work_or_captured()
+        assert isinstance(work, CallWork)
+        return work
+
+    def update(self, fn: Any, *, user_data: Any = None) -> None:
+        """Replaces the function in the graph, as `GraphNode.callback` takes it."""
+        self._require_changes()
+        work = call_work(fn, user_data)
+        call(self._graph.set_node, self._named(), work.to_library())
+        self._hierarchy.works[self._named()] = work
+
+    @property
+    def callback(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The function of Python. ``None`` for one of ctypes, and for one that was captured."""
+        return self._told().callback
+
+    def __repr__(self) -> str:
+        told = self._told()
+        if told.callback is None:
+            return self._show(f" cfunc={told.address:#x}")
+        return self._show(f" callback={getattr(told.callback, '__name__', '?')}")
+
+
+GraphNode._classes.update(
+    {"event record": EventRecordNode, "event wait": EventWaitNode, "host function": HostCallbackNode}
+)
