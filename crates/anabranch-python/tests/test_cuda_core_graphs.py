@@ -261,6 +261,21 @@ def test_a_builder_that_is_dropped_ends_its_capture(device, stream):
     builder.end_building()
 
 
+def test_a_builder_ends_no_capture_but_its_own(device, stream):
+    ended = stream.create_graph_builder().begin_building().end_building()
+    failed = stream.create_graph_builder().begin_building()
+    fork = failed.split(2)[1]
+    fork.callback(int)
+    with pytest.raises(CUDAError):
+        failed.end_building()
+    builder = stream.create_graph_builder().begin_building()
+    ended.close()
+    failed.close()
+    assert builder.is_building
+    builder.end_building().complete().launch(stream)
+    stream.sync()
+
+
 def test_builders_split_and_join(device, stream, add):
     numbers = [device.allocate(4, stream=stream) for _ in range(3)]
     builder = device.create_graph_builder().begin_building()

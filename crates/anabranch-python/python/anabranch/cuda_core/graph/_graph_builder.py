@@ -91,7 +91,7 @@ class GraphBuilder:
         if stream is None or stream.is_closed or self._kind == "forked":
             return
         inner = stream._open()
-        if stream._default != "legacy" and read_bool(inner, "is_capturing") and self._began:
+        if stream._default != "legacy" and self._captures and read_bool(inner, "is_capturing"):
             try:
                 inner.end_capture()
             except AnabranchError as error:
@@ -100,6 +100,8 @@ class GraphBuilder:
                     raise CUDAError(describe(error)) from error
 
     _began: bool = False
+    # Whether a capture of the stream is this builder's, and not that of a later one.
+    _captures: bool = False
 
     def __del__(self) -> None:
         try:
@@ -138,7 +140,7 @@ class GraphBuilder:
         if stream._default != "legacy" and self.is_building:
             raise RuntimeError("Graph builder is already building.")
         call(stream._open().begin_capture, _MODES[mode])
-        self._mode, self._began = _MODES[mode], True
+        self._mode, self._began, self._captures = _MODES[mode], True, True
         return self
 
     @property
@@ -166,7 +168,10 @@ class GraphBuilder:
                 bodies.append((node, index, body._graph))
             elif body._began and not body.is_closed:
                 raise RuntimeError("The graph builder of a condition's body has not finished building.")
-        self._graph = call(stream._open().end_capture, bodies)
+        try:
+            self._graph = call(stream._open().end_capture, bodies)
+        finally:
+            self._captures = stream._default != "legacy" and self._status() != "none"
         for _, _, body in self._bodies:
             body._is_taken = True
             if body._definition is not None:
