@@ -17,6 +17,7 @@ from . import graph, typing
 from ._context import Context
 from ._device import Device
 from ._event import Event, EventOptions
+from ._host import Host
 from ._launch_config import LaunchConfig
 from ._launcher import launch
 from ._memory import (
@@ -25,6 +26,9 @@ from ._memory import (
     DeviceMemoryResourceOptions,
     GraphMemoryResource,
     LegacyPinnedMemoryResource,
+    ManagedBuffer,
+    ManagedMemoryResource,
+    ManagedMemoryResourceOptions,
     MemoryResource,
     PinnedMemoryResource,
     PinnedMemoryResourceOptions,
@@ -46,9 +50,13 @@ __all__ = [
     "Event",
     "EventOptions",
     "GraphMemoryResource",
+    "Host",
     "Kernel",
     "LaunchConfig",
     "LegacyPinnedMemoryResource",
+    "ManagedBuffer",
+    "ManagedMemoryResource",
+    "ManagedMemoryResourceOptions",
     "MemoryResource",
     "NVRTCError",
     "ObjectCode",

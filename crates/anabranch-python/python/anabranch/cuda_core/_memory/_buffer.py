@@ -16,6 +16,8 @@ from ._resource import MemoryResource
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from typing_extensions import Self
+
     from ..graph import GraphBuilder
     from ..typing import DevicePointerType
 
@@ -42,7 +44,7 @@ class Buffer:
         raise RuntimeError("Buffer objects cannot be instantiated directly. Please use MemoryResource APIs.")
 
     @classmethod
-    def _of(cls, inner: _anabranch.Buffer, size: int, resource: MemoryResource, stream: Stream | None) -> Buffer:
+    def _of(cls, inner: _anabranch.Buffer, size: int, resource: MemoryResource, stream: Stream | None) -> Self:
         buffer = cls._make(read_int(inner, "address") if size else 0, size, resource, stream)
         buffer._inner = inner
         if size:
@@ -50,7 +52,7 @@ class Buffer:
         return buffer
 
     @classmethod
-    def _make(cls, address: int, size: int, resource: MemoryResource | None, stream: Stream | None) -> Buffer:
+    def _make(cls, address: int, size: int, resource: MemoryResource | None, stream: Stream | None) -> Self:
         buffer = cls.__new__(cls)
         buffer._inner, buffer._address, buffer._size = None, address, size
         buffer._resource, buffer._stream, buffer._owner = resource, stream, None
@@ -72,6 +74,17 @@ class Buffer:
 
         Raises `ValueError` if both are given, or a stream without ``mr``.
         """
+        return Buffer._from_handle(ptr, size, mr, owner, stream)
+
+    @classmethod
+    def _from_handle(
+        cls,
+        ptr: DevicePointerType,
+        size: int,
+        mr: MemoryResource | None,
+        owner: object | None,
+        stream: Stream | GraphBuilder | None,
+    ) -> Self:
         address = int(ptr or 0)
         if size < 0 or address < 0:
             raise OverflowError("can't convert negative value to size_t")
@@ -84,7 +97,7 @@ class Buffer:
         freed_in = None
         if mr is not None:
             freed_in = default_stream() if stream is None else Stream_accept(stream)
-        buffer = Buffer._make(address, size, mr, freed_in)
+        buffer = cls._make(address, size, mr, freed_in)
         buffer._owner, buffer._is_foreign = owner, True
         known = _AT.get(address)
         if known is None:
@@ -246,9 +259,9 @@ class Buffer:
 
     @property
     def device_id(self) -> int:
-        """The number of the device, or -1 for pinned memory."""
+        """The number of the device, or -1 for pinned and managed memory."""
         self._require_open()
-        if isinstance(self._inner, _anabranch.PinnedBuffer):
+        if isinstance(self._inner, (_anabranch.PinnedBuffer, _anabranch.ManagedBuffer)):
             return -1
         if self._resource is not None:
             return self._resource.device_id
@@ -266,13 +279,17 @@ class Buffer:
         self._require_open()
         if self._resource is not None:
             return self._resource.is_host_accessible
-        return self._here().context.device.backend == "host"
+        inner = self._here()
+        is_shared = isinstance(inner, (_anabranch.PinnedBuffer, _anabranch.ManagedBuffer))
+        return is_shared or inner.context.device.backend == "host"
 
     @property
     def is_managed(self) -> bool:
         """Whether it is managed memory."""
         self._require_open()
-        return False if self._resource is None else self._resource.is_managed
+        if self._resource is not None:
+            return self._resource.is_managed
+        return isinstance(self._inner, _anabranch.ManagedBuffer)
 
     @property
     def is_mapped(self) -> bool:

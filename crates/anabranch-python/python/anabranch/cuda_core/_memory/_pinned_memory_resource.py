@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .. import _state
 from .._stream import Stream, Stream_accept
 from .._utils.cuda_utils import call, check_or_create_options
+from ._at_once import AtOnceMemoryResource
 from ._buffer import Buffer
 from ._pool import free
 from ._resource import MemoryResource
@@ -29,24 +30,13 @@ class PinnedMemoryResourceOptions:
     numa_id: int | None = None
 
 
-class _Pinned(MemoryResource):
-    """Pinned memory."""
-
-    def _allocate(self, context: _anabranch.Context, size: int, stream: Stream | None) -> Buffer:
-        return Buffer._of(call(context.allocate_pinned, size, "int8"), size, self, stream)
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """True."""
-        return True
+def _allocate(
+    context: _anabranch.Context, size: int, resource: MemoryResource, stream: Stream | None
+) -> Buffer:
+    return Buffer._of(call(context.allocate_pinned, size, "int8"), size, resource, stream)
 
 
-class PinnedMemoryResource(_Pinned):
+class PinnedMemoryResource(AtOnceMemoryResource):
     """Pinned memory, filled with zeros. It is allocated at once, and freed behind its uses and the work of its stream.
 
     Raises `RuntimeError` for options other than the defaults.
@@ -56,34 +46,27 @@ class PinnedMemoryResource(_Pinned):
         chosen = check_or_create_options(PinnedMemoryResourceOptions, options, "PinnedMemoryResource options")
         if chosen != PinnedMemoryResourceOptions():
             raise RuntimeError("pinned memory is not of pools here: use the default options")
+        self._begin(options)
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> Buffer:
         """Allocates so many bytes in the context of a stream."""
         into = Stream_accept(stream)
-        return self._allocate(into._open().context, size, into)
-
-    def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
-        """Frees the buffer of this address in the order of a stream."""
-        Stream_accept(stream)
-        free(ptr, stream)
-
-    def close(self) -> None:
-        """Does nothing."""
+        return _allocate(self._context_of(into), size, self, into)
 
     @property
-    def device_id(self) -> int:
-        """-1: it is of no device."""
+    def numa_id(self) -> int:
+        """-1: the operating system chooses the NUMA node."""
         return -1
 
 
-class LegacyPinnedMemoryResource(_Pinned):
+class LegacyPinnedMemoryResource(MemoryResource):
     """Pinned memory, filled with zeros. It is allocated at once, and freed behind its uses."""
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder | None = None) -> Buffer:
         """Allocates so many bytes in the current context. The stream is not used."""
         if stream is not None:
             Stream_accept(stream)
-        return self._allocate(_state.current_context()._open(), size, None)
+        return _allocate(_state.current_context()._open(), size, self, None)
 
     def deallocate(
         self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder | None = None
@@ -98,3 +81,13 @@ class LegacyPinnedMemoryResource(_Pinned):
     def device_id(self) -> int:
         """Raises `RuntimeError`: it is of no device."""
         raise RuntimeError("a pinned memory resource is not bound to any GPU")
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """True."""
+        return True

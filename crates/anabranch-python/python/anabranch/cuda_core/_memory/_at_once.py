@@ -1,0 +1,79 @@
+"""Memory resources that allocate at once, where `cuda.core` has pools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ... import _anabranch
+from .._stream import Stream, Stream_accept
+from ._pool import free
+from ._resource import MemoryResource
+
+if TYPE_CHECKING:
+    from ..graph import GraphBuilder
+    from ..typing import DevicePointerType
+
+
+class AtOnceMemoryResource(MemoryResource):
+    """Memory that is allocated at once, and freed behind its uses and the work of its stream."""
+
+    _is_owned: bool
+    _is_closed: bool
+
+    def _begin(self, options: Any) -> None:
+        """Without options it is the memory of the driver, which is not closed."""
+        self._is_owned, self._is_closed = options is not None, False
+
+    def _context_of(self, stream: Stream) -> _anabranch.Context:
+        if self._is_closed:
+            raise RuntimeError(f"{type(self).__name__} has been closed")
+        return stream._open().context
+
+    def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
+        """Frees the buffer of this address in the order of a stream."""
+        Stream_accept(stream)
+        free(ptr, stream)
+
+    def close(self) -> None:
+        """Ends allocations, if the resource was made with options. Buffers remain valid."""
+        self._is_closed = self._is_owned
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the resource is closed."""
+        return self._is_closed
+
+    @property
+    def is_handle_owned(self) -> bool:
+        """Whether `close` ends allocations."""
+        return self._is_owned
+
+    @property
+    def is_ipc_enabled(self) -> bool:
+        """Whether other processes can use the memory. They cannot here."""
+        return False
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether it is memory of another process. It never is here."""
+        return False
+
+    @property
+    def uuid(self) -> None:
+        """What identifies the memory in other processes: nothing, as they cannot use it."""
+        return None
+
+    @property
+    def device_id(self) -> int:
+        """-1: it is of no device."""
+        return -1
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """True."""
+        return True
