@@ -130,6 +130,31 @@ def test_launches_that_are_refused(stream, code, numbers):
         launch(stream, ONE, add, numbers, 1, 4)
 
 
+def test_what_is_closed_is_not_launched(device, stream, code, numbers):
+    """The shorter ways of a launch are for what is open."""
+    kernel, config = code.get_kernel("add"), LaunchConfig(grid=1, block=1)
+    closed = device.allocate(4, stream=stream)
+    closed.close()
+    for _ in range(2):
+        launch(stream, config, kernel, numbers, 0, 1)
+        with pytest.raises(RuntimeError, match="^Buffer has been closed$"):
+            launch(stream, config, kernel, closed, 0, 1)
+    other, event = device.create_stream(), device.create_event()
+    other.record(event)
+    event.close()
+    for call in (other.record, other.wait):
+        with pytest.raises(RuntimeError, match="^Event has been closed$"):
+            call(event)
+    other.close()
+    for call in (lambda: launch(other, config, kernel, numbers, 0, 1), other.sync, other.record, lambda: other.wait(stream)):
+        with pytest.raises(RuntimeError, match="^Stream has been closed$"):
+            call()
+    with pytest.raises(RuntimeError, match="^Stream has been closed$"):
+        stream.wait(other)
+    with pytest.raises(CUDAError, match="^CUDA_ERROR_INVALID_VALUE: "):
+        launch(stream, config, kernel)
+
+
 def test_streams_of_others_are_launched_in(device, code, numbers, stream):
     class Theirs:
         def __cuda_stream__(self):

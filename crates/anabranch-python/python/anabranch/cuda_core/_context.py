@@ -21,12 +21,15 @@ class Context:
 
     _inner: _anabranch.Context | None
     _handle_value: int
+    # That of the package's context.
+    _id: int
     _device_id: int
 
     @classmethod
     def _of(cls, inner: _anabranch.Context, device_id: int) -> Context:
         context = cls.__new__(cls)
         context._inner, context._handle_value, context._device_id = inner, inner.handle, device_id
+        context._id = inner.id
         return context
 
     def _open(self) -> _anabranch.Context:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _anabranch
 from .._errors import AnabranchError
 from . import _state
-from ._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe
+from ._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, failed
 
 if TYPE_CHECKING:
     from ._context import Context
@@ -95,9 +95,11 @@ class Event:
 
     @classmethod
     def _init(cls, context: Context, options: Any, *, is_bound: bool) -> Event:
-        chosen = _options_of(options)
-        timing, blocking = bool(chosen.timing_enabled), bool(chosen.blocking_sync)
-        interprocess = bool(chosen.ipc_enabled)
+        timing = blocking = interprocess = False
+        if options is not None:
+            chosen = _options_of(options)
+            timing, blocking = bool(chosen.timing_enabled), bool(chosen.blocking_sync)
+            interprocess = bool(chosen.ipc_enabled)
         if interprocess and not is_bound:
             raise TypeError("IPC-enabled events must be bound; use Stream.record for creation.")
         if interprocess and timing:
@@ -199,12 +201,24 @@ class Event:
 
     def sync(self) -> None:
         """Waits until the work before the event is complete. Ctrl-C ends the wait."""
-        call(self._open().synchronize)
+        inner = self._inner
+        if inner is None:
+            inner = self._open()
+        try:
+            inner.synchronize()
+        except AnabranchError as error:
+            raise failed(error) from error
 
     @property
     def is_done(self) -> bool:
         """Whether the work before the event is complete. An event that was never recorded is done."""
-        return call(self._open().query)
+        inner = self._inner
+        if inner is None:
+            inner = self._open()
+        try:
+            return inner.query()
+        except AnabranchError as error:
+            raise failed(error) from error
 
     @property
     def device(self) -> Device:

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .. import _anabranch
+from .._errors import AnabranchError
 from ._launch_config import LaunchConfig
 from ._memory._buffer import Buffer, buffer_at
 from ._module import Kernel
 from ._stream import Stream, Stream_accept
-from ._utils.cuda_utils import call, check_argument
+from ._utils.cuda_utils import call, check_argument, failed
 from .graph._condition import GraphCondition
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["launch"]
 
 POINTER_BYTES = 8
+# No buffer begins in the first page.
+FIRST_ADDRESS = 4096
+# Types of arguments that the package takes as they are.
+_AS_THEY_ARE: set[type] = {bool, float, _anabranch.Buffer, _anabranch.Reads, _anabranch.Scalar}
 
 
 def launch(
@@ -35,21 +40,44 @@ def launch(
 
     Raises `TypeError` for arguments of other types, and `ValueError` for a cooperative launch that is too large.
     """
-    check_argument("config", config, LaunchConfig)
-    check_argument("kernel", kernel, Kernel)
-    into = Stream_accept(stream, allow_stream_protocol=True)
-    inner, context = into._open(), into.context
-    library = context._open()
+    # Every call costs, and this one is made often: each step has a shorter way for what is usual.
+    if not isinstance(config, LaunchConfig):
+        check_argument("config", config, LaunchConfig)
+    if not isinstance(kernel, Kernel):
+        check_argument("kernel", kernel, Kernel)
+    into = stream if isinstance(stream, Stream) else Stream_accept(stream, allow_stream_protocol=True)
+    inner = into._inner or into._open()
+    context = into._context or into.context
     launched = kernel._in(context)
     if config.is_cooperative:
-        _check_cooperative(config, launched, library.device)
-    call(inner.launch, launched, config._to_library(), *library_arguments(kernel_args, launched, context))
+        _check_cooperative(config, launched, context._open().device)
+    converted = config._library or config._to_library()
+    try:
+        if kernel_args:
+            inner.launch(launched, converted, *library_arguments(kernel_args, launched, context))
+        else:
+            inner.launch(launched, converted)
+    except AnabranchError as error:
+        raise failed(error) from error
 
 
 def library_arguments(arguments: Iterable[Any], kernel: _anabranch.Kernel, context: Context) -> list[Any]:
     """Arguments as the package takes them."""
     library = context._open()
-    return [_argument(value, position, kernel, library) for position, value in enumerate(arguments)]
+    converted: list[Any] = []
+    sizes: list[int] | None = None
+    for value in arguments:
+        kind = type(value)
+        if kind is Buffer and value._inner is not None:
+            converted.append(value._inner)
+        elif kind in _AS_THEY_ARE or (kind is int and 0 <= value < FIRST_ADDRESS):
+            converted.append(value)
+        else:
+            if sizes is None:
+                sizes = kernel.parameters or []
+            size = sizes[len(converted)] if len(converted) < len(sizes) else None
+            converted.append(_argument(value, size, library))
+    return converted
 
 
 def _check_cooperative(config: LaunchConfig, kernel: _anabranch.Kernel, device: _anabranch.Device) -> None:
@@ -61,30 +89,27 @@ def _check_cooperative(config: LaunchConfig, kernel: _anabranch.Kernel, device: 
         raise ValueError(f"The specified grid size ({x} * {y} * {z}) exceeds the limit ({limit})")
 
 
-def _argument(value: Any, position: int, kernel: _anabranch.Kernel, context: _anabranch.Context) -> Any:
-    """An argument as the package takes it."""
+def _argument(value: Any, size: int | None, context: _anabranch.Context) -> Any:
+    """An argument as the package takes it, for a parameter of so many bytes, if that is known."""
     if isinstance(value, Buffer):
         return value._open(context)
     if isinstance(value, (int, float)):
         # The address of a buffer stands for it, so that uses are ordered and the memory is kept.
         buffer = buffer_at(value) if type(value) is int else None
-        if buffer is not None and _size(kernel, position) == POINTER_BYTES:
+        if buffer is not None and size == POINTER_BYTES:
             return buffer._open(context)
         return value
     if isinstance(value, GraphCondition):
         return value.handle
     if isinstance(value, complex):
-        return struct.pack("=ff" if _size(kernel, position) == POINTER_BYTES else "=dd", value.real, value.imag)
+        return struct.pack("=ff" if size == POINTER_BYTES else "=dd", value.real, value.imag)
     if isinstance(value, (_anabranch.Buffer, _anabranch.Reads, _anabranch.Scalar)):
         return value
     try:
         memoryview(value)
     except TypeError:
         raise TypeError(f"the argument is of unsupported type: {type(value)}") from None
+    if type(value).__module__ in ("numpy", "ctypes"):
+        # A type of numbers, of which there are few.
+        _AS_THEY_ARE.add(type(value))
     return value
-
-
-def _size(kernel: _anabranch.Kernel, position: int) -> int | None:
-    """The bytes of a parameter, if they are known."""
-    sizes = kernel.parameters or []
-    return sizes[position] if position < len(sizes) else None

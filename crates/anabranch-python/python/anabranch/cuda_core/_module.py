@@ -201,11 +201,11 @@ class Kernel:
 
     def _in(self, context: Context) -> _anabranch.Kernel:
         """The kernel in a context, where its code is loaded if it is not yet."""
-        key = context._open().id
-        kernel = self._kernels.get(key)
-        if kernel is None:
+        kernel = self._kernels.get(context._id)
+        if kernel is None or context._inner is None:
+            context._open()
             kernel = call(self._code._module_in(context).kernel, self._name)
-            self._kernels[key] = kernel
+            self._kernels[context._id] = kernel
             _WITH[kernel.handle] = self
         return kernel
 

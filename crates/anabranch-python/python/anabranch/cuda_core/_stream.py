@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from .. import _anabranch
+from .._errors import AnabranchError
 from . import _state
 from ._context import Context
 from ._event import Event, EventOptions
-from ._utils.cuda_utils import call, check_or_create_options, read_bool, read_int
+from ._utils.cuda_utils import call, check_or_create_options, failed, read_bool, read_int
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -195,23 +196,37 @@ class Stream:
 
     def sync(self) -> None:
         """Waits until all work is complete. Ctrl-C ends the wait."""
-        call(self._open().synchronize)
+        inner = self._inner
+        if inner is None:
+            inner = self._open()
+        try:
+            inner.synchronize()
+        except AnabranchError as error:
+            raise failed(error) from error
 
     def record(self, event: Event | None = None, options: EventOptions | None = None) -> Event:
         """Records an event behind all work until now: the one that is passed, or a new one with these options.
 
         Raises `TypeError` for an event that other processes can use: those are recorded once.
         """
-        inner = self._open()
+        inner = self._inner
+        if inner is None:
+            inner = self._open()
         if event is None:
             event = Event._init(self.context, options, is_bound=True)
+            recorded = event._open()
         elif not isinstance(event, Event):
             raise TypeError(f"Event expected, got {type(event).__name__}")
-        elif event.is_ipc_enabled:
-            raise TypeError(
-                "IPC-enabled events should not be re-recorded, instead create a new event by supplying options."
-            )
-        call(inner.record, event._open())
+        else:
+            recorded = event._inner or event._open()
+            if event._is_ipc:
+                raise TypeError(
+                    "IPC-enabled events should not be re-recorded, instead create a new event by supplying options."
+                )
+        try:
+            inner.record(recorded)
+        except AnabranchError as error:
+            raise failed(error) from error
         return event
 
     def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None:
@@ -219,11 +234,11 @@ class Stream:
 
         Raises `ValueError` for anything else.
         """
-        inner = self._open()
+        inner = self._inner
+        if inner is None:
+            inner = self._open()
         target: Any = event_or_stream
-        if isinstance(target, Event):
-            return call(inner.wait, target._open())
-        if not isinstance(target, Stream):
+        if not isinstance(target, (Event, Stream)):
             try:
                 target = Stream._foreign(target)
             except Exception as error:
@@ -231,7 +246,10 @@ class Stream:
                     "only an Event, Stream, or object supporting __cuda_stream__ can be waited, got "
                     f"{type(event_or_stream)}"
                 ) from error
-        return call(inner.wait, target._open())
+        try:
+            inner.wait(target._inner or target._open())
+        except AnabranchError as error:
+            raise failed(error) from error
 
     @property
     def device(self) -> Device:
@@ -243,7 +261,8 @@ class Stream:
     @property
     def context(self) -> Context:
         """The context. For a default stream, the current one."""
-        self._open()
+        if self._inner is None:
+            self._open()
         return _state.current_context() if self._context is None else self._context
 
     def create_graph_builder(self) -> GraphBuilder:

@@ -10,7 +10,7 @@ from ... import _anabranch
 from ..._errors import AnabranchError
 from .. import _state
 from .._stream import Stream, Stream_accept, default_stream
-from .._utils.cuda_utils import CUDAError, call, check_argument, parse_fill_value, read_int
+from .._utils.cuda_utils import CUDAError, call, check_argument, failed, parse_fill_value, read_int
 from ._resource import MemoryResource
 
 if TYPE_CHECKING:
@@ -196,14 +196,18 @@ class Buffer:
 
         Raises `ValueError` for other numbers of bytes, or if they do not divide the size.
         """
-        into = Stream_accept(stream)
+        into = stream if isinstance(stream, Stream) else Stream_accept(stream)
         self._require_open()
         pattern = parse_fill_value(value)
         if self._size % len(pattern):
             raise ValueError(f"buffer size ({self._size}) must be divisible by {len(pattern)}")
-        inner = into._open()
-        if self._size:
-            call(inner.fill_pattern, self._open(inner.context), pattern)
+        inner = into._inner or into._open()
+        if not self._size:
+            return
+        try:
+            inner.fill_pattern(self._inner if self._inner is not None else self._open(inner.context), pattern)
+        except AnabranchError as error:
+            raise failed(error) from error
 
     def __dlpack__(
         self,
@@ -327,10 +331,17 @@ def _copy(stream: Stream, destination: Buffer, source: Buffer) -> None:
         raise ValueError(
             f"buffer sizes mismatch between src and dst (sizes are: src={source.size}, dst={destination.size})"
         )
-    inner = stream._open()
-    context = inner.context
-    if source.size:
-        call(inner.copy, destination._open(context), source._open(context))
+    inner = stream._inner or stream._open()
+    if not source.size:
+        return
+    to, of = destination._inner, source._inner
+    try:
+        if to is None or of is None:
+            context = inner.context
+            to, of = destination._open(context), source._open(context)
+        inner.copy(to, of)
+    except AnabranchError as error:
+        raise failed(error) from error
 
 
 def _follow(stream: Stream | None, inner: _anabranch.Buffer) -> None:

@@ -38,14 +38,19 @@ def describe(error: AnabranchError) -> str:
     return f"{error.name}: {error}".replace(f" [{error.name} ({error.status})]", "", 1)
 
 
+def failed(error: AnabranchError) -> CUDAError:
+    """What an error of the package is here. Frequent calls raise it themselves: `call` costs more than they do."""
+    if isinstance(error, CompileError):
+        return NVRTCError(f"{describe(error)}, compilation log:\n\n{error.log or ''}")
+    return CUDAError(describe(error))
+
+
 def call(function: Callable[_P, _T], /, *arguments: _P.args, **keywords: _P.kwargs) -> _T:
     """Calls the package, whose errors become `CUDAError`."""
     try:
         return function(*arguments, **keywords)
-    except CompileError as error:
-        raise NVRTCError(f"{describe(error)}, compilation log:\n\n{error.log or ''}") from error
     except AnabranchError as error:
-        raise CUDAError(describe(error)) from error
+        raise failed(error) from error
 
 
 def read_int(owner: object, name: str) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..._errors import AnabranchError
-from .._stream import Stream_accept
-from .._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, read_int
+from .._stream import Stream, Stream_accept
+from .._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, failed, read_int
 from ._options import GraphCompleteOptions
 
 if TYPE_CHECKING:
     from ... import _anabranch
-    from .._stream import Stream
     from ._definition import GraphDefinition
     from ._executable_nodes import ExecutableGraphNode
     from ._graph_builder import GraphBuilder
@@ -112,4 +111,9 @@ class Graph:
 
     def launch(self, stream: Stream) -> None:
         """Launches the graph in the order of a stream. Launches of the same graph follow each other."""
-        call(self._open().launch, Stream_accept(stream)._open())
+        inner = self._inner or self._open()
+        into = stream if isinstance(stream, Stream) else Stream_accept(stream)
+        try:
+            inner.launch(into._inner or into._open())
+        except AnabranchError as error:
+            raise failed(error) from error
