@@ -114,6 +114,30 @@ def test_arguments_that_are_refused(context, stream, add):
     assert context.create_stream().download(numbers).tolist() == [1]
 
 
+def test_launches_that_are_repeated(stream, add):
+    """What a launch is made of is remembered, by numbers that are the same in kind, too."""
+    memory = cuda.alloc(16)
+    with stream:
+        memory.memset_async(0, 16)
+        for grid, block, shared in (((1,), (4,), 0), ((1, 1), (4, 1, 1), 0), ((1, 1, 1), (2,), 16), ((0,), (4, -1), 0)):
+            for _ in range(2):
+                add(grid, block, (memory, 1, 4), shared_mem=shared)
+    stream.synchronize()
+    host = (ctypes.c_uint32 * 4)()
+    memory.copy_to_host(ctypes.addressof(host), 16)
+    assert list(host) == [8, 8, 6, 6]
+    for wrong in ({"shared_mem": 0.0}, {"grid": (1.0,)}, {"block": (4, 1.0)}):
+        given = {"grid": (1,), "block": (4,), "args": (memory, 1, 4), "stream": stream, **wrong}
+        with pytest.raises(TypeError):
+            add(**given)
+    with pytest.raises(ValueError):
+        add((), (4,), (memory, 1, 4), stream=stream)
+    # More of them than are remembered.
+    for count in range(1, 600):
+        add((count,), (1,), (memory, 0, 0), stream=stream)
+    stream.synchronize()
+
+
 def test_captured_launches(context, stream, add):
     ours = context.create_stream()
     numbers = ours.upload([0], "uint32")

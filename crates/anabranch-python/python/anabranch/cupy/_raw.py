@@ -155,7 +155,9 @@ class RawKernel:
 
         `cuda.Function` says what arguments there are.
         """
-        self.kernel(grid, block, args, enable_cooperative_groups=self.enable_cooperative_groups, **kwargs)
+        # Not `kernel`, which is a step more.
+        function = self._functions.get(_devices.current()) or self._kernel()
+        function(grid, block, args, enable_cooperative_groups=self.enable_cooperative_groups, **kwargs)
 
     @property
     def kernel(self) -> Function:

@@ -56,7 +56,8 @@ def current() -> int:
     """The number of the current device of this thread: at first the default device."""
     number = _CURRENT.number
     if number is None:
-        devices()
+        if not _Known.devices:
+            devices()
         return _Known.first
     return number
 
@@ -78,14 +79,16 @@ def within(number: int) -> Iterator[None]:
         _CURRENT.number = former
 
 
-@of_runtime
 def context(number: int | None = None) -> anabranch.Context:
     """The primary context of a device, or of the current one."""
     number = current() if number is None else number
     known = _Known.contexts.get(number)
-    if known is None:
-        known = _Known.contexts[number] = device(number).context()
-    return known
+    return _open_context(number) if known is None else known
+
+
+@of_runtime
+def _open_context(number: int) -> anabranch.Context:
+    return _Known.contexts.setdefault(number, device(number).context())
 
 
 def raw(number: int | None = None) -> Raw:

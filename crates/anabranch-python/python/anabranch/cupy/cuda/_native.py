@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from typing import Any
 
 import anabranch
@@ -13,6 +15,17 @@ LEGACY = (0, 1)
 PER_THREAD = 2
 DEFAULT_STREAMS = (*LEGACY, PER_THREAD)
 
+
+class _Default(threading.local):
+    """The default streams of devices, which a thread has asked for."""
+
+    def __init__(self) -> None:
+        self.legacy: dict[int, anabranch.Stream] = {}
+        self.per_thread: dict[int, anabranch.Stream] = {}
+
+
+_DEFAULT = _Default()
+
 _INVALID_HANDLE = 400
 # Handles are addresses, and nothing is in the first page.
 _FIRST_HANDLE = 4096
@@ -20,8 +33,13 @@ _FIRST_HANDLE = 4096
 
 def default_stream(handle: int | None, number: int) -> anabranch.Stream:
     """The default stream of a device that a handle stands for."""
-    context = _devices.context(number)
-    return context.per_thread_stream() if handle == PER_THREAD else context.legacy_stream()
+    known = _DEFAULT.per_thread if handle == PER_THREAD else _DEFAULT.legacy
+    stream = known.get(number)
+    if stream is None:
+        context = _devices.context(number)
+        stream = context.per_thread_stream() if handle == PER_THREAD else context.legacy_stream()
+        known[number] = stream
+    return stream
 
 
 def require_handle(handle: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import struct
-from itertools import zip_longest
 from typing import Any
 
 import anabranch
@@ -12,6 +11,7 @@ import anabranch
 from . import _devices
 from ._errors import CUDADriverError, of_driver, require
 from ._pointer import MemoryPointer
+from .stream import _native_of, get_current_stream
 
 __all__ = ["Function", "Module"]
 
@@ -110,8 +110,10 @@ class Function:
         Arguments are `anabranch.Buffer` and `anabranch.Reads`, arrays of other libraries with DLPack, `MemoryPointer`, ``None``
         for the address 0, and numbers: those of NumPy must have the size of the parameter, those of Python get it.
         """
-        require(grid, tuple, "grid")
-        require(block, tuple, "block")
+        if not isinstance(grid, tuple):
+            require(grid, tuple, "grid")
+        if not isinstance(block, tuple):
+            require(block, tuple, "block")
         _launch(self._native, _extents(grid), _extents(block), args, shared_mem, stream, enable_cooperative_groups)
 
     def linear_launch(
@@ -138,11 +140,32 @@ def _kernel(module: Module, name: str) -> anabranch.Kernel:
 
 def _extents(given: tuple[int, ...]) -> tuple[int, int, int]:
     """Three extents of at least 1, as in CuPy."""
-    x, y, z = (max(1, operator.index(extent)) for extent in (*given, 1, 1)[:3])
-    return x, y, z
+    x, y, z = given if len(given) == 3 else (*given, 1, 1)[:3]
+    if type(x) is type(y) is type(z) is int and x > 0 and y > 0 and z > 0:
+        return x, y, z
+    return max(1, operator.index(x)), max(1, operator.index(y)), max(1, operator.index(z))
 
 
-@of_driver
+# The last launch configurations: programs repeat them, and making one costs as much as a launch.
+_CONFIGS: dict[tuple[object, ...], anabranch.LaunchConfig] = {}
+_MOST_CONFIGS = 256
+
+
+def _config(
+    grid: tuple[int, int, int], block: tuple[int, int, int], shared_mem: int, cooperative: bool
+) -> anabranch.LaunchConfig:
+    # Other numbers that equal this one are not all accepted.
+    key = (grid, block, shared_mem, cooperative) if type(shared_mem) is int else None
+    known = None if key is None else _CONFIGS.get(key)
+    if known is None:
+        known = anabranch.LaunchConfig(grid, block, dynamic_shared_bytes=shared_mem, cooperative=cooperative)
+        if key is not None:
+            if len(_CONFIGS) >= _MOST_CONFIGS:
+                _CONFIGS.clear()
+            _CONFIGS[key] = known
+    return known
+
+
 def _launch(
     kernel: anabranch.Kernel,
     grid: tuple[int, int, int],
@@ -152,13 +175,31 @@ def _launch(
     stream: Any,
     cooperative: bool,
 ) -> None:
-    from .stream import _native_of, get_current_stream
+    # Without a decorator, and with a shorter way for what is usual: a launch costs less than these do.
+    try:
+        native = _native_of(get_current_stream() if stream is None else stream)
+        config = _config(grid, block, shared_mem, bool(cooperative))
+        given = tuple(args)
+        if not given:
+            native.launch(kernel, config)
+            return
+        sizes = kernel.parameters or []
+        native.launch(
+            kernel,
+            config,
+            *[
+                each
+                if type(each) in _AS_THEY_ARE
+                else _argument(each, sizes[position] if position < len(sizes) else None, native)
+                for position, each in enumerate(given)
+            ],
+        )
+    except anabranch.AnabranchError as error:
+        raise CUDADriverError(error.status, error.name) from error
 
-    native = _native_of(get_current_stream() if stream is None else stream)
-    config = anabranch.LaunchConfig(grid, block, dynamic_shared_bytes=shared_mem, cooperative=bool(cooperative))
-    given = tuple(args)
-    sizes = (kernel.parameters or [])[: len(given)]
-    native.launch(kernel, config, *(_argument(*pair, native) for pair in zip_longest(given, sizes)))
+
+# Types of arguments that the package takes as they are.
+_AS_THEY_ARE = {anabranch.Buffer, anabranch.Reads, anabranch.Scalar, bool, int, float, bytes}
 
 
 def _argument(argument: Any, size: int | None, stream: anabranch.Stream) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 import anabranch
 
-from ._errors import of_runtime
+from ._errors import CUDARuntimeError, of_runtime
+from .stream import _native_of, get_current_stream
 
 __all__ = ["Graph"]
 
@@ -38,23 +39,20 @@ class Graph:
         """The handle of the executable graph."""
         return self._executable.handle
 
-    @of_runtime
     def launch(self, stream: Any = None) -> None:
         """Launches the graph in a stream, or in the current one."""
-        self._executable.launch(_stream(stream))
+        # Without a decorator, which costs more than the call.
+        try:
+            self._executable.launch(_native_of(get_current_stream() if stream is None else stream))
+        except anabranch.AnabranchError as error:
+            raise CUDARuntimeError(error.status) from error
 
     @of_runtime
     def upload(self, stream: Any = None) -> None:
         """Prepares the first launch in the order of a stream, or of the current one."""
-        self._executable.upload(_stream(stream))
+        self._executable.upload(_native_of(get_current_stream() if stream is None else stream))
 
     @of_runtime
     def debug_dot_str(self, flags: int = 0) -> str:
         """The graph in the language of Graphviz, always with all details: ``flags`` change nothing."""
         return self._captured.to_dot()
-
-
-def _stream(stream: Any) -> anabranch.Stream:
-    from .stream import _native_of, get_current_stream
-
-    return _native_of(get_current_stream() if stream is None else stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import anabranch
 from anabranch import _contained
@@ -15,7 +15,9 @@ from ._current import current
 from ._errors import CUDARuntimeError, of_runtime
 from ._native import DEFAULT_STREAMS, LEGACY, default_stream, require_handle
 from ._runtime_streams import INVALID_VALUE, INVALIDATED
-from .graph import Graph
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 __all__ = ["Event", "ExternalStream", "Stream", "get_current_stream", "get_elapsed_time"]
 
@@ -55,16 +57,21 @@ class Event:
         except anabranch.AnabranchError:
             return False
 
-    @of_runtime
+    # Frequent methods have no decorator, which costs more than the call.
+
     def record(self, stream: Any = None) -> None:
         """Records the event behind all work of a stream until now, or of the current stream."""
-        stream = get_current_stream() if stream is None else stream
-        self._native.record(_native_of(stream))
+        try:
+            self._native.record(_native_of(get_current_stream() if stream is None else stream))
+        except anabranch.AnabranchError as error:
+            raise CUDARuntimeError(error.status) from error
 
-    @of_runtime
     def synchronize(self) -> None:
         """Waits until the work is complete. Ctrl-C ends the wait."""
-        self._native.synchronize()
+        try:
+            self._native.synchronize()
+        except anabranch.AnabranchError as error:
+            raise CUDARuntimeError(error.status) from error
 
 
 @of_runtime
@@ -96,6 +103,8 @@ class _BaseStream:
         self._owner: object = None
         # The package's streams for the handle, by the numbers of devices.
         self._natives: dict[int, anabranch.Stream] = {}
+        # The one that does not depend on the current device.
+        self._own: anabranch.Stream | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # In CuPy, a copy ends the stream of the original.
@@ -111,6 +120,8 @@ class _BaseStream:
     @property
     def _native(self) -> anabranch.Stream:
         """The package's stream. A default stream is that of the current device."""
+        if self._own is not None:
+            return self._own
         number = _devices.current() if self.device_id == -1 else self.device_id
         if self._ptr in DEFAULT_STREAMS:
             return default_stream(self._ptr, number)
@@ -162,10 +173,12 @@ class _BaseStream:
         except anabranch.AnabranchError:
             return False
 
-    @of_runtime
     def synchronize(self) -> None:
         """Waits until all work is complete. Ctrl-C ends the wait."""
-        self._native.synchronize()
+        try:
+            (self._own or self._native).synchronize()
+        except anabranch.AnabranchError as error:
+            raise CUDARuntimeError(error.status) from error
 
     @of_runtime
     def add_callback(self, callback: Callable[[Any, int, Any], object], arg: Any) -> None:
@@ -186,17 +199,23 @@ class _BaseStream:
         _require_valid(native)
         native.launch_host_func(_contained.call, callback, (arg,))
 
-    @of_runtime
     def record(self, event: Any = None) -> Any:
         """Records an event behind all work until now, or else a new one, and returns it."""
-        event = Event() if event is None else event
-        _event_of(event).record(self._native)
+        try:
+            event = Event() if event is None else event
+            native = event._native if isinstance(event, Event) else _event_of(event)
+            native.record(self._own or self._native)
+        except anabranch.AnabranchError as error:
+            raise CUDARuntimeError(error.status) from error
         return event
 
-    @of_runtime
     def wait_event(self, event: Any) -> None:
         """Lets later work wait for an event."""
-        self._native.wait(_event_of(event))
+        try:
+            native = event._native if isinstance(event, Event) else _event_of(event)
+            (self._own or self._native).wait(native)
+        except anabranch.AnabranchError as error:
+            raise CUDARuntimeError(error.status) from error
 
     @of_runtime
     def begin_capture(self, mode: int | None = None) -> None:
@@ -214,6 +233,8 @@ class _BaseStream:
     @of_runtime
     def end_capture(self) -> Graph:
         """Ends the capture, and returns its graph, which can be launched."""
+        from .graph import Graph
+
         captured = self._native.end_capture()
         return Graph._of(captured, captured.instantiate())
 
@@ -274,7 +295,7 @@ class Stream(_BaseStream):
         super().__init__(0, _devices.current())
         # It is asked for when it is needed: the package takes more care of streams that others know.
         self._ptr = None
-        self._natives[self.device_id] = _create_stream(self.device_id, priority or 0, bool(non_blocking))
+        self._own = _create_stream(self.device_id, priority or 0, bool(non_blocking))
 
     @classmethod
     def from_external(cls, obj: Any) -> Stream:
@@ -322,7 +343,7 @@ def _create_stream(device_id: int, priority: int, non_blocking: bool) -> anabran
 def _native_of(stream: Any) -> anabranch.Stream:
     """The package's stream of an object: this module's or the package's, or any other object with ``ptr``."""
     if isinstance(stream, _BaseStream):
-        return stream._native
+        return stream._own or stream._native
     if isinstance(stream, anabranch.Stream):
         return stream
     ptr = stream.ptr
