@@ -1,12 +1,15 @@
 """Streams, events and graphs by their handles, for `runtime`.
 
-As in C, a handle is trusted: who passes one makes sure that its object exists.
+As in C, a handle is trusted: who passes one makes sure that its object exists. Frequent functions have no decorator, which costs more
+than their calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+
+from anabranch import AnabranchError
 
 from . import _devices
 from ._constants import (
@@ -60,22 +63,28 @@ def streamGetPriority(stream: int) -> int:
     return _devices.raw().streams.priority(stream)
 
 
-@of_runtime
 def streamSynchronize(stream: int) -> None:
     """Waits until all work of a stream is complete."""
-    _devices.raw().streams.synchronize(stream)
+    try:
+        _devices.raw().streams.synchronize(stream)
+    except AnabranchError as error:
+        raise CUDARuntimeError(error.status) from error
 
 
-@of_runtime
 def streamQuery(stream: int) -> int:
     """The status of a stream: 0 if its work is complete, 600 if it is not, or an error."""
-    return _devices.raw().streams.query(stream)
+    try:
+        return _devices.raw().streams.query(stream)
+    except AnabranchError as error:
+        raise CUDARuntimeError(error.status) from error
 
 
-@of_runtime
 def streamWaitEvent(stream: int, event: int, flags: int = 0) -> None:
     """Lets later work of a stream wait for an event."""
-    _devices.raw().streams.wait_event(stream, event, flags)
+    try:
+        _devices.raw().streams.wait_event(stream, event, flags)
+    except AnabranchError as error:
+        raise CUDARuntimeError(error.status) from error
 
 
 @of_runtime
@@ -139,22 +148,28 @@ def eventElapsedTime(start: int, end: int) -> float:
     return _devices.raw().events.elapsed(start, end)
 
 
-@of_runtime
 def eventQuery(event: int) -> int:
     """The status of an event: 0 if it is complete, 600 if it is not, or an error."""
-    return _devices.raw().events.query(event)
+    try:
+        return _devices.raw().events.query(event)
+    except AnabranchError as error:
+        raise CUDARuntimeError(error.status) from error
 
 
-@of_runtime
 def eventRecord(event: int, stream: int) -> None:
     """Records an event behind all work of a stream until now."""
-    _devices.raw().events.record(event, stream)
+    try:
+        _devices.raw().events.record(event, stream)
+    except AnabranchError as error:
+        raise CUDARuntimeError(error.status) from error
 
 
-@of_runtime
 def eventSynchronize(event: int) -> None:
     """Waits until an event is complete."""
-    _devices.raw().events.synchronize(event)
+    try:
+        _devices.raw().events.synchronize(event)
+    except AnabranchError as error:
+        raise CUDARuntimeError(error.status) from error
 
 
 @of_runtime
@@ -187,10 +202,12 @@ def graphExecDestroy(graphExec: int) -> None:
     _devices.raw().graphs.destroy_executable(graphExec)
 
 
-@of_runtime
 def graphLaunch(graphExec: int, stream: int) -> None:
     """Launches an executable graph in a stream."""
-    _devices.raw().graphs.launch(graphExec, stream)
+    try:
+        _devices.raw().graphs.launch(graphExec, stream)
+    except AnabranchError as error:
+        raise CUDARuntimeError(error.status) from error
 
 
 @of_runtime
