@@ -95,6 +95,7 @@ def test_memory_is_moved_ahead(device, stream, buffer):
     builder = device.create_graph_builder().begin_building()
     with pytest.raises(CUDAError, match="^CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: "):
         buffer.prefetch(device, stream=builder)
+    builder.close()
     other = device.allocate(4, stream=stream)
     unmanaged = ManagedBuffer.from_handle(other.handle, 4, owner=other)
     refuse(ValueError, "prefetch requires a managed-memory allocation", unmanaged.prefetch, device, stream=stream)

@@ -27,7 +27,7 @@ class ManagedBuffer(Buffer):
     """Managed memory of so many bytes. `ManagedMemoryResource.allocate` makes it."""
 
     @classmethod
-    def from_handle(
+    def from_handle(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls,
         ptr: DevicePointerType,
         size: int,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from ... import _anabranch
 from .._device import Device
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["GraphNode"]
 
 _Node = TypeVar("_Node", bound="GraphNode")
-# `GraphNode.type` hides the name.
-_Class: TypeAlias = type[_Node]
 
 # What node handles leave free for the number of a node in its graph.
 NUMBER_BITS = 32
@@ -66,8 +65,8 @@ class GraphNode:
     # What it has done, of a node that was destroyed.
     _last: Work | None
 
-    # The classes by the package's names of kinds.
-    _classes: ClassVar[dict[str, _Class[GraphNode]]] = {}
+    # The classes by the package's names of kinds. `type` is a property here.
+    _classes: ClassVar[dict[str, builtins.type[GraphNode]]] = {}
 
     def __init__(self) -> None:
         raise RuntimeError("GraphNode objects cannot be instantiated directly. Please use GraphDefinition APIs.")
@@ -194,11 +193,11 @@ class GraphNode:
     def _behind(self) -> list[_anabranch.Node]:
         return [] if self._node is None else [self._node]
 
-    def _add(self, cls: _Class[_Node], work: Work, behind: list[_anabranch.Node] | None = None) -> _Node:
+    def _add(self, cls: builtins.type[_Node], work: Work, behind: list[_anabranch.Node] | None = None) -> _Node:
         node = call(self._graph.add, self._behind() if behind is None else behind, work.to_library())
         return self._note(cls, node, work)
 
-    def _note(self, cls: _Class[_Node], node: _anabranch.Node, work: Work) -> _Node:
+    def _note(self, cls: builtins.type[_Node], node: _anabranch.Node, work: Work) -> _Node:
         self._hierarchy.works[node] = work
         made = self._sibling(node)
         if not isinstance(made, cls):
@@ -251,14 +250,14 @@ class GraphNode:
             kinds = ", ".join(repr(each.value) for each in GraphMemoryType)
             raise ValueError(f"memory_type must be one of {kinds}, got {memory_type!r}")
         device_id = self._context._device_id
-        others = {device_id if device is None else Device(device).device_id, *(Device(peer).device_id for peer in peer_access or ())}
+        peers = tuple(Device(peer).device_id for peer in peer_access or ())
+        others = {device_id if device is None else Device(device).device_id, *peers}
         if memory_type != GraphMemoryType.DEVICE or others != {device_id}:
             message = "the nodes of a graph allocate memory of its device, which no other device uses"
             raise CUDAError(f"CUDA_ERROR_NOT_SUPPORTED: {message}")
         node, memory = call(self._graph.add_allocation, self._behind(), size, "int8")
         address = memory.address
         self._hierarchy.allocations[address] = memory
-        peers = tuple(Device(peer).device_id for peer in peer_access or ())
         return self._note(AllocNode, node, AllocationWork(address, size, device_id, peers))
 
     def deallocate(self, dptr: int) -> FreeNode:
@@ -335,7 +334,7 @@ class GraphNode:
         return self._add(HostCallbackNode, call_work(fn, user_data))
 
     def _add_conditional(
-        self, cls: _Class[_Node], condition: GraphCondition, kind: Literal["if", "while", "switch"], count: int
+        self, cls: builtins.type[_Node], condition: GraphCondition, kind: Literal["if", "while", "switch"], count: int
     ) -> _Node:
         check_argument("condition", condition, GraphCondition)
         self._require_changes()
