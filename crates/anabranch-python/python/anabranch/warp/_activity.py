@@ -56,11 +56,18 @@ class _Collection:
 _collections: list[_Collection] = []
 
 
-@contextlib.contextmanager
-def activity(flag: int, stream: Stream, name: str) -> Iterator[None]:
+# Entered by launches that are not measured, in place of a generator, which costs more than they do.
+_NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+
+
+def activity(flag: int, stream: Stream, name: str) -> contextlib.AbstractContextManager[None]:
     """Measures the work that is submitted to a stream within ``with``, if it is collected. Captured work is not measured."""
-    collection = _collections[-1] if _collections else None
-    if collection is None or not collection.flags & flag or stream.is_capturing:
+    return _measured(_collections[-1], flag, stream, name) if _collections else _NOTHING
+
+
+@contextlib.contextmanager
+def _measured(collection: _Collection, flag: int, stream: Stream, name: str) -> Iterator[None]:
+    if not collection.flags & flag or stream.is_capturing:
         yield
         return
     start = stream.record_event(Event(stream.device, enable_timing=True))

@@ -177,7 +177,7 @@ def capture_launch(graph: Graph, stream: Stream | None = None) -> None:
     """
     if stream is None:
         stream = graph.device.stream
-    elif stream.device != graph.device:
+    elif stream.device is not graph.device and stream.device != graph.device:
         raise RuntimeError(
             f"Cannot launch graph from device {graph.device} on stream from device {stream.device}"
         )

@@ -140,7 +140,7 @@ class Device:
         """
         if not self.is_cuda:
             raise RuntimeError(f"Device {self} is not a CUDA device")
-        if stream.device != self:
+        if stream.device is not self and stream.device != self:
             raise RuntimeError(f"Stream from device {stream.device} cannot be used on device {self}")
         former = self.stream
         # Blocking streams are ordered with the legacy default stream anyway.

@@ -112,7 +112,7 @@ class Stream:
         """
         if event is None:
             event = Event(self.device)
-        elif event.device != self.device:
+        elif event.device is not self.device and event.device != self.device:
             raise RuntimeError(
                 f"Event from device {event.device} cannot be recorded on stream from device {self.device}"
             )
