@@ -1,5 +1,7 @@
 //! Executable graphs.
 
+mod launches;
+
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -8,15 +10,14 @@ use crate::exclusion::Excluding;
 use crate::graph_object::GraphObject;
 use crate::graph_traits::GraphTraits;
 use crate::host_work::{Launching, refuse_inside};
-use crate::idle_memory::attempt_behind;
 use crate::label::Label;
-use crate::memory::{Allocation, MemoryAccess, free_behind_launch};
+use crate::memory::{Allocation, MemoryAccess};
 use crate::node::Node;
 use crate::node_work::NodeWork;
 use crate::ranks;
 use crate::reaper;
 use crate::retained::RetainedByNode;
-use crate::stream::{OpenStream, PendingWork, StreamCore};
+use crate::stream::OpenStream;
 use crate::submission::{Submission, is_ordered_for};
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{
@@ -24,6 +25,7 @@ use anabranch_hal::{
     Status, StreamHandle,
 };
 use anabranch_sync::{Mutex, MutexGuard};
+use launches::Launches;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::panic::Location;
@@ -57,14 +59,20 @@ struct State {
     /// Whether a launch has nothing to mind but device memory: nothing that waits for the host or for events, and no memory of the
     /// host.
     is_of_memory_only: bool,
-    /// The stream of the last launch, which follows all earlier launches.
-    last: Option<Arc<StreamCore>>,
+    launches: Launches,
 }
 
 impl State {
     fn new(retained: RetainedByNode, waits_for_host: bool) -> Self {
         let (host_visible, waited) = (Vec::new(), WaitedByGraph::default());
-        let mut state = Self { retained, host_visible, waited, waits_for_host, is_of_memory_only: false, last: None };
+        let mut state = Self {
+            retained,
+            host_visible,
+            waited,
+            waits_for_host,
+            is_of_memory_only: false,
+            launches: Launches::default(),
+        };
         state.note_retained();
         state
     }
@@ -208,7 +216,7 @@ impl ExecutableCore {
         // Before the lock: this refuses calls inside of a host function, whose thread may have the lock.
         let handle = stream.handle(operation)?;
         let mut state = self.state.lock();
-        if !state.is_of_memory_only {
+        if !state.is_of_memory_only || !self.left.is_empty() {
             return self.launch_minding_the_host(state, stream, handle, Location::caller());
         }
         let submission = Submission::begin_with(stream, handle, operation, Location::caller())?.not_capturable();
@@ -218,7 +226,8 @@ impl ExecutableCore {
         queued?
     }
 
-    /// [`launch`](Self::launch) for what has host functions, waits for events, or uses memory that the host accesses.
+    /// [`launch`](Self::launch) for what has host functions, waits for events or the host, uses memory that the host accesses, or
+    /// leaves memory allocated.
     #[inline(never)]
     fn launch_minding_the_host(
         &self,
@@ -228,6 +237,9 @@ impl ExecutableCore {
         location: &'static Location<'static>,
     ) -> Result<()> {
         let kept = state.waited.keep();
+        if !self.left.is_empty() && !stream.is_capturing() {
+            self.source.frees().come_before(stream)?;
+        }
         let submission = Submission::begin_with(stream, handle, LAUNCHING, location)?.not_capturable();
         if let Some(kept) = &kept {
             kept.refuse_captured(&submission).map_err(|error| error.at(self.source.place()))?;
@@ -251,18 +263,23 @@ impl ExecutableCore {
             excluded.and_then(|()| self.queue(&submission, &state, ordered))
         };
         drop(host_bound);
-        kept.into_iter().filter(|_| queued.is_ok()).for_each(|kept| kept.are_waited_for(stream));
-        launching.into_iter().for_each(|launching| launching.end(queued.is_ok()));
+        let is_queued = matches!(queued, Ok(Ok(())));
+        if is_queued && !self.left.is_empty() {
+            self.source.frees().are_followed();
+        }
+        kept.into_iter().filter(|_| is_queued).for_each(|kept| kept.are_waited_for(stream));
+        launching.into_iter().for_each(|launching| launching.end(is_queued));
         self.note_launch(&mut state, stream, &queued);
         queued?
     }
 
-    /// Notes the stream of a launch that was queued.
+    /// Notes the stream of a launch.
     #[inline(always)]
     fn note_launch(&self, state: &mut State, stream: &OpenStream, queued: &Result<Result<()>>) {
-        let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
-        if queued.is_ok() && is_first_in_stream {
-            state.last = Some(stream.core().clone());
+        match queued {
+            Ok(Ok(())) => state.launches.queued(stream.core()),
+            Ok(Err(_)) => state.launches.refused(stream.core()),
+            Err(_) => {}
         }
     }
 
@@ -348,7 +365,7 @@ impl ExecutableCore {
         let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
         let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
         state.note_retained();
-        let last = state.last.clone();
+        let launches = state.launches.clone();
         let updated = updated.map_err(|failure| {
             let (result, node) = match failure.detail.as_deref() {
                 Some(Detail::Update { result, node }) => (*result, *node),
@@ -364,7 +381,7 @@ impl ExecutableCore {
         if let Some(mut before) = before {
             // Memory knows the launches that use it: whoever accesses or frees it comes after them.
             drop(before.take_memory());
-            drop_behind(last, before);
+            launches.drop_behind(before);
         }
         updated
     }
@@ -402,12 +419,12 @@ impl ExecutableCore {
         if is_noted {
             state.note_retained();
         }
-        let last = state.last.clone();
+        let launches = state.launches.clone();
         drop((guard, child, state));
         // Memory knows the launches that use it: whoever accesses or frees it comes after them.
         drop(released.take_memory());
         if !released.is_empty() {
-            drop_behind(last, released);
+            launches.drop_behind(released);
         }
         changed
     }
@@ -459,11 +476,11 @@ impl ExecutableCore {
 impl Drop for ExecutableCore {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        let (retained, last) = (std::mem::take(&mut state.retained), state.last.take());
+        let (retained, launches) = (std::mem::take(&mut state.retained), std::mem::take(&mut state.launches));
         let (source, left) = (self.source.clone(), std::mem::take(&mut self.left));
         let (context, handle) = (self.context.clone(), self.handle);
         reaper::now_or_later(move || {
-            last.iter().for_each(|stream| free_left(stream, &left));
+            launches.free_left(source.frees(), &left);
             let operation = "destroying an executable graph";
             let call = context.call(operation);
             // SAFETY: the handle was owned by the value being dropped, so this is its last use.
@@ -471,35 +488,14 @@ impl Drop for ExecutableCore {
                 context.driver().executable_destroy(&call, handle)
             });
             drop_error::report(destroyed.during(operation, || context.place()));
-            drop_behind(last.filter(|_| !retained.all().is_empty()), (retained, source));
+            if retained.all().is_empty() {
+                return;
+            }
+            launches.drop_behind((retained, source));
         });
     }
 }
 
-/// Frees what the launches, of which `last` has the last one, have left allocated. The graph keeps the addresses from being
-/// given out again.
-fn free_left(last: &Arc<StreamCore>, left: &[Range<u64>]) {
-    for memory in left {
-        match free_behind_launch(last, memory) {
-            // Unsafe code has freed it.
-            Err(error) if error.status() == Status::INVALID_VALUE => {}
-            freed => drop_error::report(freed),
-        }
-    }
-}
-
-/// Drops what launches may still use, of which `last` has the last one, when they are complete.
-fn drop_behind(last: Option<Arc<StreamCore>>, used: impl Send + 'static) {
-    let mut launches = PendingWork::default();
-    last.iter().for_each(|stream| launches.add(stream));
-    if launches.is_over() {
-        drop(used);
-    } else {
-        attempt_behind(launches, move || drop(used));
-    }
-}
-
-/// Adds the usual cause.
 /// Refuses an upload that does nothing where it would be refused if it did: beside captures. A query of the stream is refused as it
 /// is, and invalidates the capture as it does.
 #[cold]
@@ -510,6 +506,7 @@ fn refuse_upload(context: &Arc<ContextCore>, stream: Live<'_, StreamHandle>, ope
     }
 }
 
+/// Adds the usual cause.
 fn explain_instantiation(error: Error) -> Error {
     match error.status() {
         Status::NOT_SUPPORTED => error.with_hint(

@@ -7,6 +7,7 @@
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
+use crate::graph_frees::GraphFrees;
 use crate::graph_traits::GraphTraits;
 use crate::host_work::refuse_inside;
 use crate::label::Label;
@@ -70,6 +71,7 @@ pub struct GraphObject {
 /// A graph with the bodies of its conditional nodes.
 struct Tree {
     state: Mutex<TreeState>,
+    frees: Arc<GraphFrees>,
 }
 
 #[derive(Default)]
@@ -127,9 +129,14 @@ impl GraphObject {
             handle: AtomicUsize::new(handle.as_raw()),
             id,
             around: SmallVec::new(),
-            tree: Arc::new(Tree { state }),
+            tree: Arc::new(Tree { state, frees: GraphFrees::new() }),
             label: Label::new(context, ObjectHandle::Graph(handle)),
         })
+    }
+
+    /// Where memory is freed that launches have left allocated.
+    pub fn frees(&self) -> &Arc<GraphFrees> {
+        &self.tree.frees
     }
 
     /// An empty graph.

@@ -47,6 +47,7 @@ mod external_descriptor;
 pub mod external_memory;
 pub mod external_semaphore;
 pub mod graph;
+mod graph_frees;
 pub mod graph_object;
 mod graph_traits;
 pub mod green_context;

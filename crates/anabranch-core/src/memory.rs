@@ -461,7 +461,7 @@ fn free(
     };
     let kind = match origin {
         Origin::StreamOrdered { stream, pool } => {
-            let freed = StreamOrdered { context, address, home: &stream, pool: pool.as_ref() };
+            let freed = StreamOrdered { context, address, home: &stream, pool: pool.as_ref(), frees: None };
             return freed.free(history);
         }
         Origin::Foreign(keeper) => {

@@ -32,6 +32,8 @@ ranks! { from 100;
     LEGACY_RECORDS,
     /// The streams in which memory of a pool was freed.
     MEMORY_POOL,
+    /// The streams in which memory of a graph was freed.
+    GRAPH_FREES,
     /// A stream's sync event, and whether the stream has ended.
     SYNC_EVENT,
     /// The writes of a stream's flag, in the order of their values.

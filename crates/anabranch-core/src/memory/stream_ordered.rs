@@ -5,6 +5,7 @@ use crate::context::ContextCore;
 use crate::driver_context::LegacyRecording;
 use crate::drop_error;
 use crate::error::Result;
+use crate::graph_frees::GraphFrees;
 use crate::idle_memory::attempt_behind;
 use crate::memory_pool::MemoryPoolCore;
 use crate::stream::{PendingWork, StreamCore, SyncEvent};
@@ -20,6 +21,8 @@ pub(super) struct StreamOrdered<'a> {
     /// The stream that it was allocated in.
     pub(super) home: &'a Arc<StreamCore>,
     pub(super) pool: Option<&'a Arc<MemoryPoolCore>>,
+    /// Those of the graph of which a launch has left it allocated.
+    pub(super) frees: Option<&'a Arc<GraphFrees>>,
 }
 
 impl StreamOrdered<'_> {
@@ -85,6 +88,9 @@ impl StreamOrdered<'_> {
         if let Some(pool) = self.pool {
             pool.is_freed_in(stream);
         }
+        if let Some(frees) = self.frees {
+            frees.are_in(stream);
+        }
         stream.free_behind(events, self.address)
     }
 
@@ -96,9 +102,10 @@ impl StreamOrdered<'_> {
         work.add(self.home);
         uses.iter().for_each(|last| work.add(&last.stream));
         let (context, home, pool) = (self.context.clone(), self.home.clone(), self.pool.cloned());
-        let address = self.address;
+        let (address, frees) = (self.address, self.frees.cloned());
         attempt_behind(work, move || {
-            let memory = StreamOrdered { context: &context, address, home: &home, pool: pool.as_ref() };
+            let memory =
+                StreamOrdered { context: &context, address, home: &home, pool: pool.as_ref(), frees: frees.as_ref() };
             let recording = recording_in(&home);
             let freed = if home.is_barred_by_a_capture() { None } else { memory.free_in(&home, &[]) };
             drop(recording);
@@ -112,13 +119,13 @@ impl StreamOrdered<'_> {
     }
 }
 
-/// Frees memory that a launch of a graph has left allocated, behind that launch.
+/// Frees memory that a launch of a graph has left allocated, behind that launch. The graph's frees are told in which stream.
 ///
 /// # Errors
 /// `CUDA_ERROR_INVALID_VALUE (1)` if it was freed before; otherwise any error that the driver returns.
-pub fn free_behind_launch(stream: &Arc<StreamCore>, memory: &Range<u64>) -> Result<()> {
+pub fn free_behind_launch(stream: &Arc<StreamCore>, memory: &Range<u64>, frees: &Arc<GraphFrees>) -> Result<()> {
     let address = DevicePointer(memory.start);
-    let freed = StreamOrdered { context: stream.context(), address, home: stream, pool: None };
+    let freed = StreamOrdered { context: stream.context(), address, home: stream, pool: None, frees: Some(frees) };
     freed.free(AccessHistory::default())
 }
 
