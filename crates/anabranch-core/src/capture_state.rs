@@ -14,6 +14,7 @@ pub use end::{FinishedCapture, has_ended};
 pub use history::CapturedClock;
 pub use order::wait_for_stream;
 pub use recapture::RecapturedNode;
+pub use thread_exit::give_up_abandoned;
 
 use crate::conditional_part::CapturedCondition;
 use crate::context::ContextCore;
@@ -278,7 +279,7 @@ impl CaptureState {
             self.admit(stream);
         })?;
         if stream.is_per_thread() {
-            thread_exit::ends_with_thread(self, stream);
+            thread_exit::ends_with_thread(self);
         }
         Ok(())
     }

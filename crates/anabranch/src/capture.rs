@@ -21,7 +21,8 @@ impl Stream {
     ///
     /// Prefer [`capture`](Self::capture), which ends the capture in every case. End a capture that was begun here with
     /// [`end_capture`](Self::end_capture) on this stream, and on this thread unless the mode is relaxed. Dropping the
-    /// stream abandons the capture. Follows `cuStreamBeginCapture`; Warp calls it `capture_begin`, CuPy
+    /// stream abandons the capture; for the default stream of a thread, dropping the last object of it. If that is dropped on
+    /// another thread, the capture is abandoned when its own thread asks for the stream again, or ends. Follows `cuStreamBeginCapture`; Warp calls it `capture_begin`, CuPy
     /// `begin_capture`.
     ///
     /// # Errors

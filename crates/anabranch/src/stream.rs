@@ -15,8 +15,9 @@ pub use value::{Signal, SignalOperation, WaitCondition};
 use crate::context::Context;
 use crate::device::Device;
 use crate::error::Result;
+use anabranch_core::capture_state::give_up_abandoned;
 use anabranch_core::stream::{OpenStream, Ownership, StreamCore};
-use anabranch_hal::{Live, StreamFlags, StreamHandle};
+use anabranch_hal::{Live, Status, StreamFlags, StreamHandle};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
@@ -97,7 +98,12 @@ impl Context {
     /// of `thread_local!` variables that were first used before the thread's first default stream, which is gone then.
     #[track_caller]
     pub fn per_thread_stream(&self) -> Result<Stream> {
-        Stream::open_default(self, Live::PER_THREAD)
+        match Stream::open_default(self, Live::PER_THREAD) {
+            Err(error) if error.status() == Status::STREAM_CAPTURE_UNSUPPORTED && give_up_abandoned(self.core()) => {
+                Stream::open_default(self, Live::PER_THREAD)
+            }
+            opened => opened,
+        }
     }
 }
 

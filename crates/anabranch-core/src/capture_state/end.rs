@@ -1,6 +1,6 @@
 //! The end of a capture, and of memory whose allocation was captured.
 
-use super::{CaptureState, Whole};
+use super::{CaptureState, Whole, thread_exit};
 use crate::conditional_part::{CapturedCondition, Part};
 use crate::context::ContextCore;
 use crate::drop_error;
@@ -10,7 +10,7 @@ use crate::graph_traits::GraphTraits;
 use crate::lost_context::is_lost;
 use crate::node::NodeTable;
 use crate::retained::Retained;
-use crate::stream::{Capture, Ownership, StreamCore};
+use crate::stream::{Capture, StreamCore};
 use anabranch_hal::{Access, CaptureStatus, DevicePointer, GraphHandle, Live, Status, StreamHandle};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -58,6 +58,7 @@ impl CaptureState {
         for stream in members.iter().filter_map(Weak::upgrade) {
             stream.membership().clear(self);
         }
+        thread_exit::was_ended(self);
         if let Whole::Capture(outer) = &self.whole {
             let mut outer = outer.inner.lock();
             outer.inside.extend(history.accesses());
@@ -151,14 +152,8 @@ pub fn has_ended<T>(ended: &anabranch_hal::Result<T>, context: &ContextCore, str
 impl Capture for CaptureState {
     /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
     /// nobody could end it any more.
-    fn stream_ends(
-        &self,
-        stream: &StreamCore,
-        handle: Live<'_, StreamHandle>,
-        ownership: Ownership,
-        patience: Duration,
-    ) -> bool {
-        ownership == Ownership::Foreign || !self.is_origin(stream) || self.give_up(stream.context(), handle, patience)
+    fn stream_ends(&self, stream: &StreamCore, handle: Live<'_, StreamHandle>, patience: Duration) -> bool {
+        !self.is_origin(stream) || !stream.is_last_to_end_captures() || self.give_up(stream.context(), handle, patience)
     }
 
     /// Before the end of the capture, the memory is freed at each launch. Afterwards it remains the graph's.

@@ -4,17 +4,16 @@
 use super::CaptureState;
 use crate::context::ContextCore;
 use crate::process_exit;
-use crate::stream::StreamCore;
 use anabranch_hal::Live;
 use std::cell::RefCell;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the end of a thread waits before it tries again.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The captures that began in default streams of this thread.
-struct OfThread(Vec<(Weak<CaptureState>, Weak<ContextCore>)>);
+/// The captures that began in default streams of this thread, and have not ended. They end on this thread only.
+struct OfThread(Vec<Arc<CaptureState>>);
 
 thread_local! {
     static OF_THREAD: RefCell<OfThread> = const { RefCell::new(OfThread(Vec::new())) };
@@ -23,12 +22,11 @@ thread_local! {
 impl Drop for OfThread {
     /// Gives the captures up. Work that other threads submit to them is waited for.
     fn drop(&mut self) {
-        for (capture, context) in &self.0 {
-            let (Some(capture), Some(context)) = (capture.upgrade(), context.upgrade()) else { continue };
+        for capture in &self.0 {
             while !capture.has_ended() && !process_exit::is_exiting() {
                 // The driver was asked for the stream before this value was made, so its own destructors for the thread come
                 // after this one.
-                if capture.give_up(&context, Live::PER_THREAD, PATIENCE) {
+                if capture.give_up(&capture.context, Live::PER_THREAD, PATIENCE) {
                     break;
                 }
             }
@@ -36,12 +34,28 @@ impl Drop for OfThread {
     }
 }
 
+/// Gives up what this thread's default stream of a context captures, of which there is no object any more: the last one was
+/// dropped on another thread, where the stream cannot be reached. `false`: there is no such capture, or it has not ended.
+pub fn give_up_abandoned(context: &Arc<ContextCore>) -> bool {
+    let captures = OF_THREAD.try_with(|of_thread| of_thread.borrow().0.clone()).unwrap_or_default();
+    let mut left = captures.iter().filter(|capture| Arc::ptr_eq(&capture.context, context));
+    left.next().is_some_and(|capture| capture.give_up(context, Live::PER_THREAD, PATIENCE))
+}
+
 /// Called when a capture has begun in a default stream of this thread.
-pub(super) fn ends_with_thread(capture: &Arc<CaptureState>, stream: &StreamCore) {
+pub(super) fn ends_with_thread(capture: &Arc<CaptureState>) {
     // Where a thread that is ending begins a capture, the driver has no stream for it any more.
-    let _ = OF_THREAD.try_with(|of_thread| {
+    let _ = OF_THREAD.try_with(|of_thread| of_thread.borrow_mut().0.push(capture.clone()));
+}
+
+/// Called when a capture has ended.
+pub(super) fn was_ended(capture: &CaptureState) {
+    // While the thread ends, its captures are dropped together.
+    let known = OF_THREAD.try_with(|of_thread| {
         let captures = &mut of_thread.borrow_mut().0;
-        captures.retain(|(capture, _)| capture.strong_count() > 0);
-        captures.push((Arc::downgrade(capture), Arc::downgrade(stream.context())));
+        let place = captures.iter().position(|known| std::ptr::eq(&**known, capture))?;
+        Some(captures.swap_remove(place))
     });
+    // Outside of the borrow, because it may be the last reference to what the capture retained.
+    drop(known);
 }

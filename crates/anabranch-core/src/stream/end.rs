@@ -46,7 +46,7 @@ impl StreamCore {
         let capture = self.shared.membership().get().filter(|_| self.is_capturing());
         // SAFETY: the stream has not ended, and nobody else ends it: there is one `OpenStream`, whose end this is.
         let handle = unsafe { Live::new(self.handle) };
-        if capture.is_some_and(|capture| !capture.stream_ends(self, handle, self.ownership, patience)) {
+        if capture.is_some_and(|capture| !capture.stream_ends(self, handle, patience)) {
             return Ok(false);
         }
         let mut sync = self.sync.lock();
@@ -78,6 +78,21 @@ impl StreamCore {
         unsafe { self.context.driver().stream_destroy(&self.context.call(operation), self.handle) }
             .during(operation, || self.place())?;
         Ok(true)
+    }
+
+    /// Whether this object is the last one through which captures that began in the stream can be ended. Streams of other
+    /// libraries are ended by their owners. The default stream of a thread stays, but its thread reaches it through its objects
+    /// only; on another thread the handle is that of another stream.
+    pub(crate) fn is_last_to_end_captures(&self) -> bool {
+        match self.ownership {
+            Ownership::Owned => true,
+            Ownership::Foreign => {
+                let is_another = |other: &Arc<Self>| {
+                    !std::ptr::eq(&**other, self) && other.id == self.id && other.is_on_own_thread() && other.is_live()
+                };
+                self.is_per_thread() && self.is_on_own_thread() && !self.context.streams().iter().any(is_another)
+            }
+        }
     }
 
     /// Whether somebody else decides how long the stream exists.
@@ -150,7 +165,7 @@ impl OpenStream {
     pub fn release(&self) -> StreamHandle {
         let handle = self.live();
         if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
-            capture.stream_ends(self, handle, Ownership::Owned, PATIENCE);
+            capture.stream_ends(self, handle, PATIENCE);
         }
         if self.ownership == Ownership::Foreign {
             drop_error::report(self.end());

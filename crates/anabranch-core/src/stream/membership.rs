@@ -3,7 +3,7 @@
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-use super::{Ownership, StreamCore};
+use super::StreamCore;
 use crate::ranks;
 use anabranch_hal::{DevicePointer, Live, StreamHandle};
 use anabranch_sync::modelled::{AtomicBool, AtomicU64, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -16,13 +16,7 @@ use std::time::Duration;
 pub trait Capture: Any + Send + Sync {
     /// Called when a member stream is dropped, or its handle is returned to the caller. It is not destroyed yet. `false`: other
     /// threads have been submitting work to members for longer than `patience`, and nothing was done.
-    fn stream_ends(
-        &self,
-        stream: &StreamCore,
-        handle: Live<'_, StreamHandle>,
-        ownership: Ownership,
-        patience: Duration,
-    ) -> bool;
+    fn stream_ends(&self, stream: &StreamCore, handle: Live<'_, StreamHandle>, patience: Duration) -> bool;
 
     /// Called when memory is dropped whose allocation was captured here, in `home`.
     fn release_memory(self: Arc<Self>, address: DevicePointer, home: &Arc<StreamCore>);

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use super::{Capture, Membership};
-use crate::stream::{Ownership, StreamCore};
+use crate::stream::StreamCore;
 use anabranch_hal::{DevicePointer, Live, StreamHandle};
 use loom::sync::Mutex;
 use loom::thread;
@@ -15,7 +15,7 @@ use std::time::Duration;
 struct NoCapture;
 
 impl Capture for NoCapture {
-    fn stream_ends(&self, _: &StreamCore, _: Live<'_, StreamHandle>, _: Ownership, _: Duration) -> bool {
+    fn stream_ends(&self, _: &StreamCore, _: Live<'_, StreamHandle>, _: Duration) -> bool {
         true
     }
 
