@@ -43,8 +43,8 @@ pub struct CheckedAccess<'a> {
 
 /// What the caller of a launch does for its kernels.
 pub trait Hooks: Sync {
-    /// Takes what `printf` writes, one call at a time.
-    fn print(&self, text: &str) {
+    /// Takes what `printf` writes, one call at a time: bytes that need not be UTF-8.
+    fn print(&self, text: &[u8]) {
         let _ = text;
     }
 

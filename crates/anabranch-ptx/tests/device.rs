@@ -21,7 +21,7 @@ fn printf_formats_as_c_does() {
     device.launch("print", 1, 2, &Arguments::new().with(3)).unwrap();
     let expected =
         |thread: u32| format!("thread {thread} of 2:  4.50|ab    |z|00000003|1099511627776|1.234568e+04|%\n");
-    assert_eq!(*device.record.printed.lock().unwrap(), expected(0) + &expected(1));
+    assert_eq!(*device.record.printed.lock().unwrap(), (expected(0) + &expected(1)).as_bytes());
 }
 
 #[test]

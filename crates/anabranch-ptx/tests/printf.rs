@@ -49,7 +49,7 @@ fn a_text_of_so_many_bytes_need_not_have_an_end() {
         let mut device = Device::new(&prints(format));
         let text = device.memory.upload(b"abcdefgh");
         device.launch("prints", 1, 1, &Arguments::new().with(text)).unwrap();
-        assert_eq!(*device.record.printed.lock().unwrap(), expected, "{format}");
+        assert_eq!(*device.record.printed.lock().unwrap(), expected.as_bytes(), "{format}");
     }
 }
 

@@ -11,7 +11,11 @@ use anabranch_ptx::{
     Progress, Region, Size, Space,
 };
 use std::collections::VecDeque;
-use std::io::Write;
+#[cfg(unix)]
+use std::fs::File;
+use std::io::{self, Write};
+#[cfg(unix)]
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// The newest version of PTX that is taken.
@@ -256,6 +260,19 @@ unsafe impl GlobalMemory for Memory<'_> {
     }
 }
 
+/// Writes to the process's standard output. The program may hold Rust's lock of it while it waits for the kernel.
+#[cfg(unix)]
+fn write_to_standard_output(text: &[u8]) -> io::Result<()> {
+    let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
+    File::from(descriptor).write_all(text)
+}
+
+/// Writes to the process's standard output, which takes bytes by way of Rust's lock only.
+#[cfg(not(unix))]
+fn write_to_standard_output(text: &[u8]) -> io::Result<()> {
+    io::stdout().lock().write_all(text)
+}
+
 /// What is around a kernel. What it prints is written to standard output.
 struct Around<'a> {
     /// The conditional values that it can set.
@@ -264,9 +281,9 @@ struct Around<'a> {
 }
 
 impl Hooks for Around<'_> {
-    fn print(&self, text: &str) {
+    fn print(&self, text: &[u8]) {
         // Nobody can be told that it cannot be written.
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+        let _ = write_to_standard_output(text);
     }
     fn access(&self, access: &CheckedAccess<'_>) -> std::result::Result<(), (FaultCode, String)> {
         let Some(heap) = self.heap.filter(|_| access.access.space == Space::Global) else { return Ok(()) };

@@ -30,58 +30,54 @@ impl Builtin<'_, '_> {
     }
 
     /// What a format and its values are, and how many values it has.
-    fn format(&mut self, lane: u32, format: &str, mut values: u64) -> Outcome<(String, u32)> {
+    fn format(&mut self, lane: u32, format: &[u8], mut values: u64) -> Outcome<(Vec<u8>, u32)> {
         let bad = || failure_of(FaultCode::LAUNCH_FAILED, Detail::BadFormat, lane);
-        let mut text = String::new();
+        let mut text = Vec::new();
         let mut count = 0;
-        let mut left = format.chars().peekable();
+        let mut left = format.iter().copied().peekable();
         while let Some(next) = left.next() {
-            if next != '%' {
+            if next != b'%' {
                 text.push(next);
                 continue;
             }
             let mut field = Field::default();
-            while let Some(flag) = left.next_if(|c| "-+ #0".contains(*c)) {
+            while let Some(flag) = left.next_if(|c| b"-+ #0".contains(c)) {
                 field.flag(flag);
             }
-            if left.next_if_eq(&'*').is_some() {
+            if left.next_if_eq(&b'*').is_some() {
                 let width = self.number(lane, &mut values, 4)? as u32 as i32;
                 field.left |= width < 0;
                 field.width = width.unsigned_abs().min(4096) as usize;
             }
-            while let Some(digit) = left.next_if(char::is_ascii_digit) {
-                field.width = (field.width * 10 + digit as usize - '0' as usize).min(4096);
+            while let Some(digit) = left.next_if(u8::is_ascii_digit) {
+                field.width = (field.width * 10 + usize::from(digit - b'0')).min(4096);
             }
-            if left.next_if_eq(&'.').is_some() {
+            if left.next_if_eq(&b'.').is_some() {
                 let mut precision = 0;
-                if left.next_if_eq(&'*').is_some() {
+                if left.next_if_eq(&b'*').is_some() {
                     precision = self.number(lane, &mut values, 4)? as u32 as i32;
                 }
-                while let Some(digit) = left.next_if(char::is_ascii_digit) {
-                    precision = (precision * 10 + digit as i32 - '0' as i32).min(4096);
+                while let Some(digit) = left.next_if(u8::is_ascii_digit) {
+                    precision = (precision * 10 + i32::from(digit - b'0')).min(4096);
                 }
                 // A negative one is taken as if there were none.
                 field.precision = usize::try_from(precision).ok().map(|precision| precision.min(4096));
             }
             let mut long = false;
             let mut short = 0;
-            while let Some(size) = left.next_if(|c| "hlLqjzt".contains(*c)) {
+            while let Some(size) = left.next_if(|c| b"hlLqjzt".contains(c)) {
                 match size {
-                    'h' => short += 1,
+                    b'h' => short += 1,
                     _ => long = true,
                 }
             }
             let conversion = left.next().ok_or_else(bad)?;
-            if conversion == '%' {
-                text.push('%');
+            if conversion == b'%' {
+                text.push(b'%');
                 continue;
             }
             count += 1;
-            let bytes = if long || matches!(conversion, 's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A') {
-                8
-            } else {
-                4
-            };
+            let bytes = if long || b"spfFeEgGaA".contains(&conversion) { 8 } else { 4 };
             let bits = self.number(lane, &mut values, bytes)?;
             let bits = match short {
                 1 => bits & 0xffff,
@@ -89,23 +85,23 @@ impl Builtin<'_, '_> {
                 _ => bits,
             };
             match conversion {
-                'd' | 'i' => {
+                b'd' | b'i' => {
                     let shift = [64 - 8 * bytes as u32, 48, 56][short.min(2)];
                     let value = (bits << shift).cast_signed() >> shift;
                     field.integer(&mut text, value < 0, value.unsigned_abs().to_string(), true);
                 }
-                'u' => field.integer(&mut text, false, bits.to_string(), false),
-                'x' => field.integer(&mut text, false, field.prefixed("0x", format!("{bits:x}"), bits), false),
-                'X' => field.integer(&mut text, false, field.prefixed("0X", format!("{bits:X}"), bits), false),
-                'o' => field.integer(&mut text, false, field.prefixed("0", format!("{bits:o}"), bits), false),
-                'p' => field.integer(&mut text, false, format!("0x{bits:x}"), false),
-                'c' => field.pad(&mut text, &char::from(bits as u8).to_string()),
-                's' => {
+                b'u' => field.integer(&mut text, false, bits.to_string(), false),
+                b'x' => field.integer(&mut text, false, field.prefixed("0x", format!("{bits:x}"), bits), false),
+                b'X' => field.integer(&mut text, false, field.prefixed("0X", format!("{bits:X}"), bits), false),
+                b'o' => field.integer(&mut text, false, field.prefixed("0", format!("{bits:o}"), bits), false),
+                b'p' => field.integer(&mut text, false, format!("0x{bits:x}"), false),
+                b'c' => field.pad(&mut text, &[bits as u8]),
+                b's' => {
                     // A text of that many bytes need not have an end.
                     let value = self.text(lane, bits, field.precision.unwrap_or(TEXT_LIMIT))?;
                     field.pad(&mut text, &value);
                 }
-                'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
+                b'f' | b'F' | b'e' | b'E' | b'g' | b'G' | b'a' | b'A' => {
                     field.real(&mut text, f64::from_bits(bits), conversion);
                 }
                 _ => return Err(bad()),
@@ -128,12 +124,12 @@ struct Field {
 }
 
 impl Field {
-    fn flag(&mut self, flag: char) {
+    fn flag(&mut self, flag: u8) {
         match flag {
-            '-' => self.left = true,
-            '+' => self.plus = true,
-            ' ' => self.space = true,
-            '0' => self.zeros = true,
+            b'-' => self.left = true,
+            b'+' => self.plus = true,
+            b' ' => self.space = true,
+            b'0' => self.zeros = true,
             _ => self.alternative = true,
         }
     }
@@ -142,14 +138,14 @@ impl Field {
         if self.alternative && bits != 0 { format!("{prefix}{digits}") } else { digits }
     }
 
-    fn pad(&self, text: &mut String, value: &str) {
-        let missing = self.width.saturating_sub(value.chars().count());
+    fn pad(&self, text: &mut Vec<u8>, value: &[u8]) {
+        let missing = self.width.saturating_sub(value.len());
         if !self.left {
-            text.extend(std::iter::repeat_n(' ', missing));
+            text.extend(std::iter::repeat_n(b' ', missing));
         }
-        text.push_str(value);
+        text.extend(value);
         if self.left {
-            text.extend(std::iter::repeat_n(' ', missing));
+            text.extend(std::iter::repeat_n(b' ', missing));
         }
     }
 
@@ -162,7 +158,7 @@ impl Field {
         }
     }
 
-    fn integer(&self, text: &mut String, negative: bool, digits: String, signed: bool) {
+    fn integer(&self, text: &mut Vec<u8>, negative: bool, digits: String, signed: bool) {
         let sign = self.sign(negative, signed);
         let least = match self.precision {
             Some(precision) => precision,
@@ -170,18 +166,18 @@ impl Field {
             None => 1,
         };
         let zeros = "0".repeat(least.saturating_sub(digits.len()));
-        self.pad(text, &format!("{sign}{zeros}{digits}"));
+        self.pad(text, format!("{sign}{zeros}{digits}").as_bytes());
     }
 
-    fn real(&self, text: &mut String, value: f64, conversion: char) {
+    fn real(&self, text: &mut Vec<u8>, value: f64, conversion: u8) {
         let upper = conversion.is_ascii_uppercase();
         let magnitude = value.abs();
         let precision = self.precision.unwrap_or(6);
         let mut digits = match conversion.to_ascii_lowercase() {
             _ if !value.is_finite() => if value.is_nan() { "nan" } else { "inf" }.to_owned(),
-            'f' => format!("{magnitude:.precision$}"),
-            'e' => exponential(magnitude, precision),
-            'g' => general(magnitude, precision.max(1), self.alternative),
+            b'f' => format!("{magnitude:.precision$}"),
+            b'e' => exponential(magnitude, precision),
+            b'g' => general(magnitude, precision.max(1), self.alternative),
             _ => hexadecimal(magnitude),
         };
         if upper {
@@ -192,7 +188,7 @@ impl Field {
             let zeros = "0".repeat(self.width.saturating_sub(digits.len() + sign.len()));
             digits.insert_str(0, &zeros);
         }
-        self.pad(text, &format!("{sign}{digits}"));
+        self.pad(text, format!("{sign}{digits}").as_bytes());
     }
 }
 

@@ -35,7 +35,8 @@ impl Builtin<'_, '_> {
                 let file = self.argument(first, 1)?;
                 let file = self.text(first, file, TEXT_LIMIT)?;
                 let line = self.argument(first, 2)? as u32;
-                let detail = Detail::Assert(format!("{message} ({file}:{line})"));
+                let lossy = String::from_utf8_lossy;
+                let detail = Detail::Assert(format!("{} ({}:{line})", lossy(&message), lossy(&file)));
                 Err(failure_of(FaultCode::ASSERT, detail, first))
             }
             "malloc" => lanes.into_iter().try_for_each(|lane| self.allocate(lane, launch.hooks)),
@@ -93,7 +94,7 @@ impl Builtin<'_, '_> {
     }
 
     /// A text that ends with a zero, or after so many bytes.
-    pub(super) fn text(&mut self, lane: u32, address: u64, limit: usize) -> Outcome<String> {
+    pub(super) fn text(&mut self, lane: u32, address: u64, limit: usize) -> Outcome<Vec<u8>> {
         let mut bytes = Vec::new();
         while bytes.len() < limit.min(TEXT_LIMIT) {
             match self.byte(lane, address.wrapping_add(bytes.len() as u64))? {
@@ -101,6 +102,6 @@ impl Builtin<'_, '_> {
                 byte => bytes.push(byte),
             }
         }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(bytes)
     }
 }

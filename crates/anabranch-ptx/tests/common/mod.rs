@@ -98,14 +98,14 @@ impl Arguments {
 /// What kernels print, and all accesses that are checked.
 #[derive(Default)]
 pub struct Record {
-    pub printed: Mutex<String>,
+    pub printed: Mutex<Vec<u8>>,
     pub accesses: Mutex<Vec<(u32, [u32; 3], anabranch_ptx::Access)>>,
     pub refuse: Option<u64>,
 }
 
 impl Hooks for Record {
-    fn print(&self, text: &str) {
-        self.printed.lock().unwrap().push_str(text);
+    fn print(&self, text: &[u8]) {
+        self.printed.lock().unwrap().extend(text);
     }
 
     fn access(&self, access: &CheckedAccess<'_>) -> Result<(), (FaultCode, String)> {
