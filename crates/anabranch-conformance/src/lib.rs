@@ -13,6 +13,7 @@ mod kernels;
 mod live;
 pub mod programs;
 pub mod ptx;
+mod recording_lines;
 mod report;
 mod runner;
 

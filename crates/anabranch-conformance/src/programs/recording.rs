@@ -5,10 +5,10 @@
 
 use super::answer::{Answer, Outcome};
 use super::{Family, Program};
+use crate::recording_lines::Lines;
 use flate2::Compression;
-use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 
 /// The first line. Its number changes with the format.
 const FORMAT: &str = "anabranch programs 1";
@@ -105,11 +105,8 @@ impl Recording {
     ///
     /// One sentence that says what is wrong with the file, and where.
     pub fn read(from: impl Read) -> Result<Self, String> {
-        let mut lines = Lines { lines: BufReader::new(GzDecoder::new(from)).lines(), number: 0 };
-        let format = lines.next()?;
-        if format != FORMAT {
-            return Err(format!("it starts with `{format}`, and not with `{FORMAT}`: record anew with this version"));
-        }
+        let mut lines = Lines::new(from);
+        lines.format(FORMAT)?;
         let header = Header {
             device: lines.labelled("device ")?,
             driver: lines.labelled("driver ")?,
@@ -118,6 +115,7 @@ impl Recording {
         let mut programs = Vec::new();
         while let Some(line) = lines.try_next()? {
             let (mut recorded, count) = parse(&line).ok_or_else(|| lines.wrong(&line))?;
+            lines.expect_answers(count)?;
             while recorded.answers.len() < count {
                 let line = lines.next()?;
                 match line.strip_prefix('*').map(str::parse::<usize>) {
@@ -152,31 +150,4 @@ fn parse(line: &str) -> Option<(Recorded, usize)> {
         answers: Vec::new(),
     };
     Some((recorded, count.parse().ok()?))
-}
-
-/// The lines of a file, with their numbers.
-struct Lines<L> {
-    lines: L,
-    number: usize,
-}
-
-impl<L: Iterator<Item = io::Result<String>>> Lines<L> {
-    fn try_next(&mut self) -> Result<Option<String>, String> {
-        self.number += 1;
-        let line = self.lines.next().transpose();
-        line.map_err(|error| format!("line {} cannot be read: {error}", self.number))
-    }
-
-    fn next(&mut self) -> Result<String, String> {
-        self.try_next()?.ok_or_else(|| format!("it ends before line {}: record anew", self.number))
-    }
-
-    fn labelled(&mut self, label: &str) -> Result<String, String> {
-        let line = self.next()?;
-        line.strip_prefix(label).map(str::to_owned).ok_or_else(|| self.wrong(&line))
-    }
-
-    fn wrong(&self, line: &str) -> String {
-        format!("line {} makes no sense: `{line}`", self.number)
-    }
 }

@@ -5,10 +5,10 @@
 
 use super::player::Played;
 use super::subject::{Family, Hash, Subject};
+use crate::recording_lines::Lines;
 use flate2::Compression;
-use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 
 pub use crate::programs::Header;
 
@@ -181,36 +181,30 @@ impl Recording {
     ///
     /// One sentence that says what is wrong with the file.
     pub fn read(from: impl Read) -> Result<Self, String> {
-        let mut wrong = None;
-        let mut lines = BufReader::new(GzDecoder::new(from)).lines().map_while(|line| match line {
-            Ok(line) => Some(line),
-            Err(error) => {
-                wrong = Some(error);
-                None
-            }
-        });
-        let format = lines.next().unwrap_or_default();
-        if format != FORMAT {
-            return Err(format!("it starts with `{format}`, and not with `{FORMAT}`: record anew with this version"));
-        }
-        let mut labelled = |label: &str| {
-            let line = lines.next().unwrap_or_default();
-            line.strip_prefix(label).map(str::to_owned).ok_or_else(|| format!("`{line}` does not start with `{label}`"))
+        let mut lines = Lines::new(from);
+        lines.format(FORMAT)?;
+        let header = Header {
+            device: lines.labelled("device ")?,
+            driver: lines.labelled("driver ")?,
+            date: lines.labelled("date ")?,
         };
-        let header = Header { device: labelled("device ")?, driver: labelled("driver ")?, date: labelled("date ")? };
-        let mut kernels = Vec::new();
-        loop {
-            match Recorded::read(&mut lines) {
+        let (mut kernels, mut unread) = (Vec::new(), None);
+        let end = loop {
+            let mut text = std::iter::from_fn(|| {
+                lines.try_next().unwrap_or_else(|error| {
+                    unread = Some(error);
+                    None
+                })
+            });
+            match Recorded::read(&mut text) {
                 Ok(Some(recorded)) => kernels.push(recorded),
-                Ok(None) => break,
-                Err(Some(line)) => return Err(format!("the line `{line}` makes no sense")),
-                Err(None) => return Err("it ends within a kernel: record anew".to_owned()),
+                Ok(None) => break Ok(Self { header, kernels }),
+                Err(Some(line)) => break Err(lines.wrong(&line)),
+                Err(None) => break Err("it ends within a kernel: record anew".to_owned()),
             }
-        }
-        match wrong {
-            Some(error) => Err(format!("it cannot be read: {error}")),
-            None => Ok(Self { header, kernels }),
-        }
+        };
+        // What could not be read looks like the end.
+        unread.map_or(end, Err)
     }
 }
 
