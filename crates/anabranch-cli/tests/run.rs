@@ -287,3 +287,31 @@ fn results_have_the_permissions_of_other_files_and_links_stay() {
     assert_eq!((mode("old.npy"), mode("new.npy")), (0o604, mode("x.npy")));
     assert!(folder.path("link.npy").is_symlink());
 }
+
+#[cfg(unix)]
+#[test]
+fn results_are_written_through_links_to_files_that_do_not_exist_yet() {
+    use std::os::unix::fs::symlink;
+    let folder = Folder::new();
+    folder.write_f32("x.npy", &[1.0]);
+    std::fs::create_dir(folder.path("deep")).unwrap();
+    symlink("new.npy", folder.path("deep/first.npy")).unwrap();
+    symlink("deep/first.npy", folder.path("second.npy")).unwrap();
+    symlink("no folder/new.npy", folder.path("lost.npy")).unwrap();
+    symlink("loop.npy", folder.path("loop.npy")).unwrap();
+    let run = |results: [&str; 2]| folder.run(&[&SAXPY[..], &results, &["f32:1", "u32:1"]].concat());
+    let output = run(["inout:x.npy:second.npy", "in:x.npy"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(folder.path("second.npy").is_symlink() && folder.path("deep/first.npy").is_symlink());
+    assert_eq!(folder.read_f32("deep/new.npy").2, [2.0]);
+    std::fs::remove_file(folder.path("deep/new.npy")).unwrap();
+    for (results, words) in [
+        (["inout:x.npy:second.npy", "out:f32[1]:deep/first.npy"], "is the file of two results"),
+        (["inout:x.npy:second.npy", "out:f32[1]:deep/new.npy"], "is the file of two results"),
+        (["inout:x.npy:lost.npy", "in:x.npy"], "there is no directory"),
+        (["inout:x.npy:loop.npy", "in:x.npy"], "loop.npy cannot be written"),
+    ] {
+        assert_one_sentence(&run(results), 2, &[words]);
+    }
+    assert!(!folder.path("deep/new.npy").exists());
+}

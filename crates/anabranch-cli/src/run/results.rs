@@ -25,11 +25,7 @@ impl Results {
             };
             let name = path.display();
             // What a link points to is replaced, and not the link.
-            let target = match path.canonicalize() {
-                Ok(target) => target,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => path.clone(),
-                Err(error) => return Err(format!("{name} cannot be written: {error}")),
-            };
+            let target = target_of(path).map_err(|error| format!("{name} cannot be written: {error}"))?;
             if target.is_dir() {
                 return Err(format!("{name} cannot be written: it is a directory"));
             }
@@ -69,6 +65,22 @@ impl Results {
             }
         }
         Ok(())
+    }
+}
+
+/// The file that a path leads to through links. It need not exist.
+fn target_of(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    loop {
+        match path.canonicalize() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+        // Each round follows one link. Links in a circle are another error than that there is no file.
+        match path.read_link() {
+            Ok(link) => path = folder_of(&path).join(link),
+            Err(_) => return Ok(path),
+        }
     }
 }
 
