@@ -41,6 +41,7 @@ impl ModuleState {
     pub(crate) fn load(core: &Arc<ContextCore>, memory: &Arc<HostMemory>, module: &HostModule) -> Result<Arc<Self>> {
         module.functions().iter().try_for_each(check)?;
         let mut globals = Globals::new(memory);
+        module.globals().iter().try_for_each(|global| check_name("global variable", &global.name))?;
         module.globals().iter().try_for_each(|global| globals.add(core, &global.name, global.bytes).map(drop))?;
         let bodies = module.functions().iter().cloned().map(Body::Closures);
         Ok(Self::assemble(core, globals, bodies))
@@ -94,9 +95,20 @@ fn is_global(variable: &Variable) -> bool {
     matches!(variable.space, Space::Global | Space::Constant)
 }
 
+/// Refuses a name that nobody could find, because drivers in C take texts that end with a zero, and none that are empty.
+fn check_name(what: &str, name: &str) -> Result<()> {
+    let wrong = match name {
+        "" => "is empty",
+        name if name.contains('\0') => "has a zero byte",
+        _ => return Ok(()),
+    };
+    Err(Failure::argument(Status::INVALID_IMAGE, format!("the name {name:?} of a {what} {wrong}")))
+}
+
 /// Refuses a kernel that no device could have, as an assembler does.
 fn check(function: &HostFunction) -> Result<()> {
     let refuse = |what: String| Err(Failure::argument(Status::INVALID_IMAGE, what));
+    check_name("kernel", function.name())?;
     let (name, shared) = (function.name(), function.static_shared_bytes());
     if shared > MAX_SHARED_BYTES {
         return refuse(format!(

@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    BackendKind, CaptureMode, DualModule, ErrorKind, HostFunction, Instance, LaunchConfig, MemoryPoolOptions, Module,
-    Region, Status, Volume, VolumeMut,
+    BackendKind, CaptureMode, DualModule, ErrorKind, HostFunction, HostModule, Instance, LaunchConfig,
+    MemoryPoolOptions, Module, Region, Status, Volume, VolumeMut,
 };
 use common::host;
 
@@ -184,4 +184,18 @@ fn code_for_another_kind_of_device() {
     let error = unsafe { Module::load_file(&context, "no/such/file.ptx") }.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     says(&error, Status::FILE_NOT_FOUND, &["no/such/file.ptx"]);
+}
+
+#[test]
+fn names_that_no_driver_can_find_are_refused_when_they_are_loaded() {
+    let context = host();
+    for name in ["", "two\0names"] {
+        let function = HostFunction::new(name, &[], |_, _| ());
+        let error = DualModule::new().host_function(function).load(&context).unwrap_err();
+        assert_eq!(error.status(), Status::INVALID_IMAGE, "{error}");
+        assert!(error.to_string().contains("name"), "{error}");
+        let module = HostModule::new().with_global(name, 4);
+        let error = Module::load_host(&context, &module).unwrap_err();
+        assert_eq!(error.status(), Status::INVALID_IMAGE, "{error}");
+    }
 }
