@@ -208,12 +208,12 @@ impl GraphObject {
         let edges = edges_to(dependencies);
         let dependencies = guard.dependencies(dependencies, operation)?;
         guard.add_levels(1, operation)?;
-        let parameters =
-            NodeParameters::Conditional(ConditionalNode { handle, kind, body_count: bodies, bodies: Vec::new() });
+        let conditional = ConditionalNode { handle, kind, body_count: bodies, bodies: Vec::new() };
+        let parameters = NodeParameters::Conditional(conditional.clone());
         let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
         let node = guard.enter(added.node);
         guard.note(edges);
-        guard.add_bodies(node, added.bodies);
+        guard.add_conditional(node, conditional, added.bodies);
         Ok(node)
     }
 
@@ -407,7 +407,8 @@ impl GraphObject {
         self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_kind(call, handle))
     }
 
-    /// The parameters of a node as the driver reports them.
+    /// The parameters of a node as the driver reports them, or what a conditional node was added with, of which drivers report
+    /// nothing.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if
@@ -417,7 +418,13 @@ impl GraphObject {
         let operation = "reading a node's parameters";
         let guard = self.lock(operation)?;
         let handle = guard.node(node, operation)?;
-        self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_parameters(call, handle))
+        let asked = self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_parameters(call, handle));
+        match asked {
+            Err(error) if error.status() == Status::NOT_SUPPORTED => {
+                guard.conditional(node).map(NodeParameters::Conditional).ok_or(error)
+            }
+            asked => asked,
+        }
     }
 }
 

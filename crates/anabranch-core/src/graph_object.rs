@@ -17,8 +17,8 @@ use crate::ranks;
 use crate::reaper;
 use crate::retained::{Released, Retained, RetainedByNode};
 use anabranch_hal::{
-    Access, Dependency, DevicePointer, EdgeData, GraphHandle, GraphNodeHandle, Live, NodeParameters, ObjectHandle,
-    Status,
+    Access, ConditionalNode, Dependency, DevicePointer, EdgeData, GraphHandle, GraphNodeHandle, Live, NodeParameters,
+    ObjectHandle, Status,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -98,6 +98,8 @@ struct Nodes {
     table: NodeTable,
     /// The bodies of its conditional nodes, with their ids.
     bodies: HashMap<Node, Vec<(u64, GraphHandle)>>,
+    /// What its conditional nodes were added with, which drivers cannot be asked for.
+    conditionals: HashMap<Node, ConditionalNode>,
 }
 
 /// A locked graph.
@@ -120,7 +122,8 @@ impl GraphObject {
         nodes: NodeTable,
         retained: Retained,
     ) -> Arc<Self> {
-        let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
+        let graphs =
+            HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new(), conditionals: HashMap::new() })]);
         let retained = RetainedByNode::of_all(retained);
         let state = TreeState { retained, graphs, ..TreeState::default() };
         let state = Mutex::with_order(ranks::GRAPH, id, state);
@@ -303,7 +306,7 @@ impl GraphObject {
 impl GraphGuard<'_> {
     fn nodes(&mut self) -> &mut Nodes {
         let id = self.object.id;
-        let empty = || Nodes { table: NodeTable::new(id), bodies: HashMap::new() };
+        let empty = || Nodes { table: NodeTable::new(id), bodies: HashMap::new(), conditionals: HashMap::new() };
         self.tree.graphs.entry(id).or_insert_with(empty)
     }
 
@@ -384,6 +387,7 @@ impl GraphGuard<'_> {
     pub fn remove(&mut self, node: Node) -> Vec<Released> {
         let nodes = self.nodes();
         nodes.table.remove(node);
+        nodes.conditionals.remove(&node);
         let mut bodies = nodes.bodies.remove(&node).unwrap_or_default();
         let retained = &mut self.tree.retained;
         let mut released = vec![retained.remove(node)];
@@ -420,8 +424,16 @@ impl GraphGuard<'_> {
         nodes.iter().map(|&(node, data)| Ok(Dependency { node: self.node(node, operation)?.handle(), data })).collect()
     }
 
-    /// Notes the bodies of a conditional node.
-    pub fn add_bodies(&mut self, node: Node, bodies: Vec<GraphHandle>) {
+    /// What a conditional node was added with, and its bodies.
+    pub fn conditional(&self, node: Node) -> Option<ConditionalNode> {
+        let nodes = self.tree.graphs.get(&self.object.id)?;
+        let bodies = nodes.bodies.get(&node)?.iter().map(|&(_, handle)| handle).collect();
+        Some(ConditionalNode { bodies, ..nodes.conditionals.get(&node)?.clone() })
+    }
+
+    /// Notes a conditional node with its bodies.
+    pub fn add_conditional(&mut self, node: Node, parameters: ConditionalNode, bodies: Vec<GraphHandle>) {
+        self.nodes().conditionals.insert(node, parameters);
         let bodies = bodies.into_iter().map(|body| (next_graph_id(), body)).collect();
         self.nodes().bodies.insert(node, bodies);
     }

@@ -4,7 +4,7 @@ use crate::{host_functions, process, threads};
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
-/// How long functions of Python that run may take to end.
+/// How long functions of Python that run, and calls of other threads, may take to end.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// For the child of a fork.
@@ -15,7 +15,7 @@ pub(crate) fn after_fork() {
 }
 
 /// For the interpreter when it begins to end: threads of this module attach to it no more, and those that are attached have a
-/// moment to leave it.
+/// moment to leave it, as have other threads to come out of calls: a driver that ends beneath a call crashes.
 #[pyfunction]
 #[pyo3(name = "_at_exit")]
 pub(crate) fn at_exit(py: Python<'_>) {
@@ -26,7 +26,7 @@ pub(crate) fn at_exit(py: Python<'_>) {
     py.detach(|| {
         host_functions::forget_waiting();
         let deadline = Instant::now() + GRACE;
-        while threads::attached() > 0 && Instant::now() < deadline {
+        while (threads::attached() > 0 || process::are_others_outside()) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
     });

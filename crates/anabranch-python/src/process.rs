@@ -1,8 +1,8 @@
 //! What the process is doing: it may have been forked, and the interpreter may be ending.
 
 use pyo3::prelude::*;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
@@ -37,16 +37,55 @@ pub(crate) fn note_exit() {
     fence(Ordering::SeqCst);
 }
 
+/// Whether a thread is in a call without the interpreter, for each thread that has been so.
+static OUTSIDE: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static IS_OUTSIDE: Arc<AtomicBool> = {
+        let flag = Arc::new(AtomicBool::new(false));
+        let mut all = OUTSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+        // The flags of threads that have ended.
+        all.retain(|known| Arc::strong_count(known) > 1);
+        all.push(flag.clone());
+        flag
+    };
+}
+
+/// How a thread says that it is outside, so that the one that ends the interpreter sees it, or it that the interpreter ends. With
+/// one lock for all threads, that lock orders them.
+const SAYING: Ordering = if cfg!(Py_GIL_DISABLED) { Ordering::SeqCst } else { Ordering::Relaxed };
+
+/// Whether another thread than this one is in a call.
+pub(crate) fn are_others_outside() -> bool {
+    let own = IS_OUTSIDE.try_with(Arc::clone).ok();
+    let all = OUTSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    let others = all.iter().filter(|flag| !own.as_ref().is_some_and(|own| Arc::ptr_eq(own, flag)));
+    others.into_iter().any(|flag| flag.load(Ordering::SeqCst))
+}
+
 /// Runs `body` without the interpreter. While the interpreter ends, other threads than the one that ends it must not come
-/// back to it, and stay here: daemon threads, which Python does not wait for.
+/// back to it, and stay here: daemon threads, which Python does not wait for. Nor do they call a driver any more, which may end
+/// before them.
 pub(crate) fn detached<R: Send>(py: Python<'_>, body: impl FnOnce() -> R + Send) -> R {
+    let say = |is_outside| _ = IS_OUTSIDE.try_with(|flag| flag.store(is_outside, SAYING));
+    say(true);
+    if is_ended_by_another() {
+        say(false);
+        py.detach(|| stay());
+    }
     py.detach(move || {
         let result = body();
-        if EXITING.get().is_some_and(|thread| *thread != std::thread::current().id()) {
+        say(false);
+        if is_ended_by_another() {
             stay();
         }
         result
     })
+}
+
+/// Whether another thread ends the interpreter.
+fn is_ended_by_another() -> bool {
+    EXITING.get().is_some_and(|thread| *thread != std::thread::current().id())
 }
 
 /// Never returns. Python itself does this to threads that come back too late, or ends them, which Rust does not survive.

@@ -6,6 +6,7 @@ import gc
 import inspect
 import sys
 import threading
+import time
 import types
 
 import pytest
@@ -185,16 +186,16 @@ def test_other_threads_run_while_a_call_waits(context, stream, gate):
     gate.hold(stream)
 
     def tick():
+        # The stream is full by then: there is room for a thousand entries on a GPU.
+        time.sleep(0.2)
         ticks.append(event.query())
         gate.open()
 
     thread = threading.Thread(target=tick)
-    for _ in range(2000):
+    thread.start()
+    for _ in range(3000):
         stream.record(event)
         stream.wait(event)
-    thread.start()
-    for _ in range(2000):
-        event.record(stream)
     thread.join()
     stream.synchronize()
     assert len(ticks) == 1

@@ -247,3 +247,43 @@ fn safety_114_nobody_captures_while_a_stream_is_asked_what_it_captures() {
     });
     is_excluded("the end", |stream, _| drop(stream.end_capture().unwrap()));
 }
+
+/// A driver that tells nothing of conditional nodes, as those of GPUs do.
+struct TellsNothing(Arc<dyn Driver>);
+
+impl fmt::Debug for TellsNothing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("TellsNothing")
+    }
+}
+
+// SAFETY: all calls are forwarded as they are, or are not made.
+unsafe impl Forward for TellsNothing {
+    fn inner(&self) -> &dyn Driver {
+        &*self.0
+    }
+
+    fn graph_node_parameters(
+        &self,
+        _: &Call<'_>,
+        _: Live<'_, hal::GraphNodeHandle>,
+    ) -> hal::Result<hal::NodeParameters> {
+        Err(hal::Failure::new(hal::Status::NOT_SUPPORTED))
+    }
+}
+
+#[test]
+fn a_graph_knows_the_conditional_nodes_of_which_drivers_tell_nothing() {
+    let wrap = |inner| Arc::new(Layered(TellsNothing(inner))) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let value = graph.create_conditional(Some(1)).unwrap();
+    let node = graph.add_conditional((), value, hal::ConditionalKind::If, 2).unwrap();
+    let hal::NodeParameters::Conditional(told) = graph.node_parameters(node).unwrap() else { panic!("another kind") };
+    assert_eq!((told.kind, told.body_count, told.bodies.len()), (hal::ConditionalKind::If, 2, 2));
+    let empty = graph.add((), NodeWork::empty()).unwrap();
+    assert_eq!(graph.node_parameters(empty).unwrap_err().status(), hal::Status::NOT_SUPPORTED);
+    graph.remove_node(node).unwrap();
+    assert_eq!(graph.node_parameters(node).unwrap_err().status(), hal::Status::INVALID_VALUE);
+}
