@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How often the driver is asked whether a stream has joined a capture, a millisecond apart, if it does not answer.
+/// How often the driver is asked whether a stream captures, a millisecond apart, if it does not answer.
 const ASKED: usize = 1000;
 
 /// A capture that was begun through this library.

@@ -8,9 +8,9 @@ mod common;
 use anabranch::hal::{self, Call, CaptureInfo, Driver, Forward, Layered, Live};
 use anabranch::{
     Buffer, CaptureMode, Context, DualModule, EdgeData, EdgeKind, EventFlags, Graph, GraphEdge, HostFunction, Instance,
-    InstantiateFlags, LaunchConfig, NodeWork, Stream, StreamHandle,
+    InstantiateFlags, LaunchConfig, NodeWork, Stream, StreamHandle, flush_deferred_drops,
 };
-use common::checked_host;
+use common::{assert_ends, checked_host, hold, until};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -286,4 +286,148 @@ fn a_graph_knows_the_conditional_nodes_of_which_drivers_tell_nothing() {
     assert_eq!(graph.node_parameters(empty).unwrap_err().status(), hal::Status::NOT_SUPPORTED);
     graph.remove_node(node).unwrap();
     assert_eq!(graph.node_parameters(node).unwrap_err().status(), hal::Status::INVALID_VALUE);
+}
+
+/// A driver that refuses one call of a method, or all.
+struct Refuses {
+    inner: Arc<dyn Driver>,
+    refusal: Arc<Refusal>,
+}
+
+#[derive(Default)]
+struct Refusal {
+    method: Mutex<&'static str>,
+    /// How many calls are refused.
+    left: AtomicUsize,
+}
+
+impl Refusal {
+    fn refuse(&self, method: &'static str, calls: usize) {
+        *self.method.lock().unwrap() = method;
+        self.left.store(calls, Ordering::SeqCst);
+    }
+
+    fn of(&self, method: &str) -> hal::Result<()> {
+        let one_less = |left: usize| left.checked_sub(1);
+        let is_refused = *self.method.lock().unwrap() == method
+            && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
+        if is_refused { Err(hal::Failure::new(hal::Status::OUT_OF_MEMORY)) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Refuses {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Refuses")
+    }
+}
+
+// SAFETY: all calls are forwarded as they are, or are not made.
+unsafe impl Forward for Refuses {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn stream_create(&self, call: &Call<'_>, flags: hal::StreamFlags, priority: i32) -> hal::Result<StreamHandle> {
+        self.refusal.of("stream_create")?;
+        self.inner.stream_create(call, flags, priority)
+    }
+
+    fn stream_capture_status(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<hal::CaptureStatus> {
+        self.refusal.of("stream_capture_status")?;
+        self.inner.stream_capture_status(call, stream)
+    }
+
+    fn event_create(&self, call: &Call<'_>, flags: hal::EventFlags) -> hal::Result<hal::EventHandle> {
+        self.refusal.of("event_create")?;
+        self.inner.event_create(call, flags)
+    }
+}
+
+/// A context with memory checks over such a driver.
+fn refusing() -> (Context, Arc<Refusal>) {
+    let refusal = Arc::<Refusal>::default();
+    let of_layer = refusal.clone();
+    let wrap = move |inner| Arc::new(Layered(Refuses { inner, refusal: of_layer.clone() })) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).wrap(wrap).build().unwrap();
+    (instance.device("host").unwrap().context().unwrap(), refusal)
+}
+
+#[test]
+fn safety_117_memory_that_is_freed_late_keeps_the_graph_from_being_launched() {
+    let (context, refusal) = refusing();
+    let [first, second, held] = [(); 3].map(|()| context.create_stream().unwrap());
+    let mut memory = None;
+    let graph = first.capture(CaptureMode::Relaxed, |scope| {
+        let mut allocated = scope.allocate_zeroed::<u32>(40)?;
+        scope.fill(&mut allocated, 7u32)?;
+        memory = Some(allocated);
+        Ok(())
+    });
+    let graph = graph.unwrap();
+    let signal = hold(&context, &held);
+    first.wait_stream(&held).unwrap();
+    let executable = graph.instantiate().unwrap();
+    executable.launch(&first).unwrap();
+    drop(first);
+    refusal.refuse("stream_create", 1);
+    drop(executable);
+    let flags = InstantiateFlags::AUTO_FREE_ON_LAUNCH;
+    let executable = graph.instantiate_with_flags(flags).unwrap();
+    assert_eq!(executable.launch(&second).unwrap_err().status(), hal::Status::INVALID_VALUE);
+    signal.set(1);
+    held.synchronize().unwrap();
+    until("the free", || {
+        flush_deferred_drops();
+        executable.launch(&second).is_ok()
+    });
+    second.synchronize().unwrap();
+    drop((executable, graph, memory));
+    context.synchronize().unwrap();
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+#[test]
+fn safety_118_a_capture_that_has_ended_is_not_taken_to_go_on() {
+    let (context, refusal) = refusing();
+    let [stream, other, third] = [(); 3].map(|()| context.create_stream().unwrap());
+    let mut buffer = other.upload(&[1u32; 16]).unwrap();
+    let captured = stream.capture(CaptureMode::Relaxed, |scope| {
+        // It is never joined.
+        scope.fork(&other)?;
+        other.fill(&mut buffer, 2u32)?;
+        refusal.refuse("stream_capture_status", 1);
+        Ok(())
+    });
+    assert_eq!(captured.unwrap_err().status(), hal::Status::STREAM_CAPTURE_UNJOINED);
+    let signal = hold(&context, &third);
+    let mut fresh = third.allocate_zeroed::<u32>(16).unwrap();
+    stream.fill(&mut fresh, 5u32).unwrap();
+    // Behind the allocation.
+    assert!(!stream.query().unwrap());
+    signal.set(1);
+    assert_eq!(third.download(&fresh).unwrap(), [5; 16]);
+    context.synchronize().unwrap();
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+#[test]
+fn a_scope_that_registers_memory_ends_where_no_event_is_to_be_had() {
+    let (context, refusal) = refusing();
+    let [stream, other] = [(); 2].map(|()| context.create_stream().unwrap());
+    let buffer = other.upload(&[3u32; 16]).unwrap();
+    other.synchronize().unwrap();
+    assert_ends(move || {
+        let mut words = vec![0u32; 16];
+        let given = context.register_scope(&mut words, |registered| {
+            refusal.refuse("event_create", usize::MAX);
+            stream.copy(registered, &buffer)
+        });
+        let _ = (given, stream);
+        refusal.refuse("", 0);
+        assert_eq!(words, [3; 16]);
+    });
 }

@@ -1,6 +1,6 @@
 //! The end of a capture, and of memory whose allocation was captured.
 
-use super::{CaptureState, Whole, thread_exit};
+use super::{ASKED, CaptureState, Whole, thread_exit};
 use crate::conditional_part::{CapturedCondition, Part};
 use crate::context::ContextCore;
 use crate::drop_error;
@@ -142,8 +142,15 @@ pub fn has_ended<T>(ended: &anabranch_hal::Result<T>, context: &ContextCore, str
     match ended {
         Err(failure) => {
             let call = context.call("asking whether a capture has ended");
-            context.driver().stream_capture_status(&call, stream) == Ok(CaptureStatus::None)
-                || is_lost(context.driver(), &call, failure)
+            // A layer may keep the driver from answering.
+            for _ in 0..ASKED {
+                match context.driver().stream_capture_status(&call, stream) {
+                    Ok(status) => return status == CaptureStatus::None,
+                    Err(_) if is_lost(context.driver(), &call, failure) => return true,
+                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
+                }
+            }
+            false
         }
         _ => true,
     }

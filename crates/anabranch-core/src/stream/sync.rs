@@ -366,6 +366,16 @@ impl StreamCore {
         freed
     }
 
+    /// Whether the driver says that all work of the stream is complete. `false` also where it cannot be asked without an effect
+    /// on a capture.
+    pub fn is_known_to_be_idle(&self) -> bool {
+        let (driver, call) = (self.context.driver(), self.context.call("querying"));
+        !self.is_capturing()
+            && !self.is_barred_by_a_capture()
+            && self.while_live(|handle| with_relaxed_capture_mode(driver, || driver.stream_query(&call, handle)))
+                == Some(Ok(()))
+    }
+
     /// Calls `action` with the handle. The stream cannot end in the meantime. `None`: it has ended, or is another
     /// thread's default stream.
     pub(crate) fn while_live<R>(&self, action: impl FnOnce(Live<'_, StreamHandle>) -> R) -> Option<R> {
