@@ -26,7 +26,7 @@ pub(crate) fn at_exit(py: Python<'_>) {
     py.detach(|| {
         host_functions::forget_waiting();
         let deadline = Instant::now() + GRACE;
-        while (threads::attached() > 0 || process::are_others_outside()) && Instant::now() < deadline {
+        while (threads::attached() > 0 || process::are_others_in_calls()) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
     });

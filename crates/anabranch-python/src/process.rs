@@ -1,8 +1,9 @@
 //! What the process is doing: it may have been forked, and the interpreter may be ending.
 
 use pyo3::prelude::*;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
@@ -37,50 +38,96 @@ pub(crate) fn note_exit() {
     fence(Ordering::SeqCst);
 }
 
-/// Whether a thread is in a call without the interpreter, for each thread that has been so.
-static OUTSIDE: Mutex<Vec<Arc<AtomicBool>>> = Mutex::new(Vec::new());
+/// Says whether a thread is in a call, from before it leaves the interpreter until it has come back.
+type Flag = AtomicBool;
 
-thread_local! {
-    static IS_OUTSIDE: Arc<AtomicBool> = {
-        let flag = Arc::new(AtomicBool::new(false));
-        let mut all = OUTSIDE.lock().unwrap_or_else(PoisonError::into_inner);
-        // The flags of threads that have ended.
-        all.retain(|known| Arc::strong_count(known) > 1);
-        all.push(flag.clone());
-        flag
-    };
+/// The flags of all threads that have made calls, and those of them whose threads have ended.
+struct Flags {
+    all: Vec<&'static Flag>,
+    idle: Vec<&'static Flag>,
 }
 
-/// How a thread says that it is outside, so that the one that ends the interpreter sees it, or it that the interpreter ends. With
-/// one lock for all threads, that lock orders them.
+static FLAGS: Mutex<Flags> = Mutex::new(Flags { all: Vec::new(), idle: Vec::new() });
+
+fn flags() -> MutexGuard<'static, Flags> {
+    FLAGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives a flag back when its thread ends.
+struct Keeper(&'static Flag);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        flags().idle.push(self.0);
+    }
+}
+
+thread_local! {
+    static FLAG: Cell<Option<&'static Flag>> = const { Cell::new(None) };
+    static KEEPER: Cell<Option<Keeper>> = const { Cell::new(None) };
+}
+
+/// The flag of this thread.
+#[inline(always)]
+fn flag() -> &'static Flag {
+    FLAG.get().unwrap_or_else(register)
+}
+
+#[cold]
+fn register() -> &'static Flag {
+    let mut flags = flags();
+    let flag = flags.idle.pop().unwrap_or_else(|| {
+        let flag: &'static Flag = Box::leak(Box::default());
+        flags.all.push(flag);
+        flag
+    });
+    drop(flags);
+    FLAG.set(Some(flag));
+    // A thread that ends already keeps it for ever.
+    let _ = KEEPER.try_with(|keeper| keeper.set(Some(Keeper(flag))));
+    flag
+}
+
+/// How a thread says that it is in a call, so that either the one that ends the interpreter sees it, or it that the interpreter
+/// ends. With one lock for all threads, that lock orders them.
 const SAYING: Ordering = if cfg!(Py_GIL_DISABLED) { Ordering::SeqCst } else { Ordering::Relaxed };
 
 /// Whether another thread than this one is in a call.
-pub(crate) fn are_others_outside() -> bool {
-    let own = IS_OUTSIDE.try_with(Arc::clone).ok();
-    let all = OUTSIDE.lock().unwrap_or_else(PoisonError::into_inner);
-    let others = all.iter().filter(|flag| !own.as_ref().is_some_and(|own| Arc::ptr_eq(own, flag)));
-    others.into_iter().any(|flag| flag.load(Ordering::SeqCst))
+pub(crate) fn are_others_in_calls() -> bool {
+    let own = flag();
+    flags().all.iter().any(|flag| !std::ptr::eq(*flag, own) && flag.load(Ordering::SeqCst))
+}
+
+/// While a thread is in a call, with whether it was in one before: code of Python that a call runs may make others.
+struct InCall(&'static Flag, bool);
+
+impl Drop for InCall {
+    fn drop(&mut self) {
+        self.0.store(self.1, Ordering::Release);
+    }
 }
 
 /// Runs `body` without the interpreter. While the interpreter ends, other threads than the one that ends it must not come
 /// back to it, and stay here: daemon threads, which Python does not wait for. Nor do they call a driver any more, which may end
-/// before them.
+/// before them. The one that ends it waits for those that are about to come back.
 pub(crate) fn detached<R: Send>(py: Python<'_>, body: impl FnOnce() -> R + Send) -> R {
-    let say = |is_outside| _ = IS_OUTSIDE.try_with(|flag| flag.store(is_outside, SAYING));
-    say(true);
+    let flag = flag();
+    let in_call = InCall(flag, flag.load(Ordering::Relaxed));
+    flag.store(true, SAYING);
     if is_ended_by_another() {
-        say(false);
+        drop(in_call);
         py.detach(|| stay());
     }
-    py.detach(move || {
+    let result = py.detach(move || {
         let result = body();
-        say(false);
         if is_ended_by_another() {
+            flag.store(false, Ordering::Release);
             stay();
         }
         result
-    })
+    });
+    drop(in_call);
+    result
 }
 
 /// Whether another thread ends the interpreter.

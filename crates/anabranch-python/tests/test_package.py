@@ -181,6 +181,20 @@ def test_nothing_crashes_at_exit(run_python, alive):
     assert "Fatal" not in result.stderr and "panicked" not in result.stderr, result.stderr
 
 
+def test_threads_that_make_short_calls_survive_the_exit(run_python):
+    """Some are about to come back to the interpreter when it ends."""
+    program = """
+def work():
+    while True:
+        stream.query()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+"""
+    for _ in range(10):
+        result = run_python(EXIT + program)
+        assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_importing_numpy_arrays_survives_the_exit(run_python, on_host):
     pytest.importorskip("numpy")
     program = EXIT + "import numpy\nbuffer = context.from_dlpack(numpy.zeros(100))\nview = numpy.asarray(buffer)\n"
