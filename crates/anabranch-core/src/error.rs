@@ -127,14 +127,11 @@ impl Error {
         self
     }
 
-    /// Whether the call was refused, and is known to have changed nothing. `in_parts`: drivers may do it in several steps, of
-    /// which a later one was refused.
-    pub(crate) fn is_without_effect(&self, in_parts: bool) -> bool {
+    /// Whether the call was refused, and is known to have changed nothing.
+    pub(crate) fn is_without_effect(&self) -> bool {
         match self.inner.kind {
-            ErrorKind::Argument => true,
-            _ if in_parts => false,
-            ErrorKind::MissingSymbol => true,
-            // A layer that unwinds has the status 999, and may have made the call.
+            ErrorKind::Argument | ErrorKind::MissingSymbol => true,
+            // A layer that unwinds has the status 999, and may have made the call; a call that was made in part has it, too.
             ErrorKind::Driver => self.inner.status != Status::UNKNOWN && !self.inner.status.is_sticky(),
             _ => false,
         }

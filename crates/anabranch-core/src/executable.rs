@@ -415,7 +415,7 @@ impl ExecutableCore {
             || references.has_host_work()
             || references.has_host_visible_memory()
             || WaitedByGraph::is_any_in(&references);
-        let mut released = state.retained.settle(references, changed.as_ref().map(|()| node), work.is_given_in_parts());
+        let mut released = state.retained.settle(references, changed.as_ref().map(|()| node));
         if is_noted {
             state.note_retained();
         }

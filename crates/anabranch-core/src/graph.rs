@@ -63,7 +63,7 @@ impl GraphObject {
         if let (Ok(_), NodeParameters::Free(address)) = (&added, &work.parameters) {
             guard.frees(*address);
         }
-        let released = guard.retained_mut().settle(references, added.as_ref().copied(), work.is_given_in_parts());
+        let released = guard.retained_mut().settle(references, added.as_ref().copied());
         // What is released is dropped when nothing is locked.
         drop((guard, child));
         drop(released);
@@ -86,8 +86,7 @@ impl GraphObject {
                 driver.graph_node_set_parameters(call, handle, &work.parameters)
             })
         });
-        let released =
-            guard.retained_mut().settle(references, changed.as_ref().map(|()| node), work.is_given_in_parts());
+        let released = guard.retained_mut().settle(references, changed.as_ref().map(|()| node));
         // What is released is dropped when nothing is locked.
         drop((guard, child));
         drop(released);

@@ -121,11 +121,6 @@ impl NodeWork {
         references
     }
 
-    /// Whether drivers may give it to a node in several steps. CUDA sets the attributes of a kernel after its arguments.
-    pub(crate) fn is_given_in_parts(&self) -> bool {
-        matches!(self.parameters, NodeParameters::Kernel(_))
-    }
-
     /// The parameters that the driver receives.
     pub fn parameters(&self) -> &NodeParameters {
         &self.parameters

@@ -47,6 +47,7 @@ pub struct Submission<'a> {
     is_capturable: bool,
     /// Whether it needs the host to make progress.
     is_host_bound: bool,
+    is_in_parts: bool,
     /// Held from when the stream has joined captures, if it is host-bound.
     host_bound: Cell<Option<RwLockReadGuard<'a, ()>>>,
 }
@@ -103,6 +104,7 @@ impl<'a> Submission<'a> {
             attaches: false,
             is_capturable: true,
             is_host_bound: false,
+            is_in_parts: false,
             host_bound: Cell::new(None),
         };
         if stream.is_capturing()
@@ -165,6 +167,12 @@ impl<'a> Submission<'a> {
     #[must_use]
     pub(crate) fn host_bound(self) -> Self {
         Self { is_host_bound: true, ..self }
+    }
+
+    /// A driver may make several pieces of work of it, and refuse a later one: it counts also if it is refused.
+    #[must_use]
+    pub(crate) fn in_parts(self) -> Self {
+        Self { is_in_parts: true, ..self }
     }
 
     /// Called when the stream has joined the captures of its memory, which takes locks that come before.
@@ -242,7 +250,9 @@ impl<'a> Submission<'a> {
     ) -> Result<R> {
         let excluding = self.order(accesses.iter().copied())?;
         let queued = self.queue(queue);
-        // A driver may make several pieces of work of it, and refuse a later one.
+        if queued.is_err() && !(self.is_in_parts && !self.stream.is_capturing()) {
+            return queued;
+        }
         self.note_even_if_refused(&queued);
         self.finish(accesses.iter().copied());
         drop(excluding);

@@ -470,6 +470,8 @@ impl OpenStream {
         count: usize,
     ) -> Result<()> {
         let submission = Submission::begin(self, "filling")?;
+        // CUDA has no fill of 64 bits.
+        let submission = if pattern.width() > 4 { submission.in_parts() } else { submission };
         trace::queued!(count, ?pattern, stream = self.id(), "{}", submission.operation());
         // SAFETY: the caller keeps the range valid until the fill has run, or its memory is among the accesses and freed behind it.
         submission.submit(accesses, |call, stream| unsafe {

@@ -32,6 +32,11 @@ struct Layer {
 }
 
 impl Layer {
+    /// The status of a driver that has made a part of a call.
+    fn answer_unknown<T>(&self, done: hal::Result<T>) -> hal::Result<T> {
+        self.answer(done).map_err(|failure| Failure { status: Status::UNKNOWN, ..failure })
+    }
+
     fn answer<T>(&self, done: hal::Result<T>) -> hal::Result<T> {
         let refuses = self.mode.refuses.load(Ordering::SeqCst);
         done.and_then(|value| if refuses { Err(Failure::new(Status::INVALID_VALUE)) } else { Ok(value) })
@@ -58,7 +63,7 @@ unsafe impl Forward for Layer {
         parameters: &NodeParameters,
     ) -> hal::Result<AddedNode> {
         // SAFETY: the caller keeps what the method asks for.
-        self.answer(unsafe { self.inner.graph_add_node(call, graph, dependencies, parameters) })
+        self.answer_unknown(unsafe { self.inner.graph_add_node(call, graph, dependencies, parameters) })
     }
 
     unsafe fn graph_node_set_parameters(
@@ -68,7 +73,7 @@ unsafe impl Forward for Layer {
         parameters: &NodeParameters,
     ) -> hal::Result<()> {
         // SAFETY: the caller keeps what the method asks for.
-        self.answer(unsafe { self.inner.graph_node_set_parameters(call, node, parameters) })
+        self.answer_unknown(unsafe { self.inner.graph_node_set_parameters(call, node, parameters) })
     }
 
     unsafe fn executable_set_node_parameters(
@@ -79,7 +84,7 @@ unsafe impl Forward for Layer {
         parameters: &NodeParameters,
     ) -> hal::Result<()> {
         // SAFETY: the caller keeps what the method asks for.
-        self.answer(unsafe { self.inner.executable_set_node_parameters(call, executable, node, parameters) })
+        self.answer_unknown(unsafe { self.inner.executable_set_node_parameters(call, executable, node, parameters) })
     }
 
     unsafe fn fill_async(
@@ -133,7 +138,7 @@ fn give(context: &Context, mode: &Mode, give: impl FnOnce(NodeWork<'_>) -> anabr
     stream.synchronize().unwrap();
     let work = work(&kernel, &mut buffer, 2);
     mode.refuses.store(true, Ordering::SeqCst);
-    assert_eq!(give(work).unwrap_err().status(), Status::INVALID_VALUE);
+    assert_eq!(give(work).unwrap_err().status(), Status::UNKNOWN);
     mode.refuses.store(false, Ordering::SeqCst);
     drop((kernel, buffer));
     stream.synchronize().unwrap();

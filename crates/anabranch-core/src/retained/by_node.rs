@@ -40,15 +40,15 @@ impl RetainedByNode {
     }
 
     /// After a call that was to give work to a node: what is [held](Self::hold) belongs to that node from now on, which does
-    /// not refer to what it referred to before. If the call was refused, nothing refers to it. If that is not known, as with work
-    /// that is given `in_parts`, it is retained as long as the graph, beside what the node referred to before.
-    pub fn settle(&mut self, references: References, given: Result<Node, &Error>, in_parts: bool) -> Released {
+    /// not refer to what it referred to before. If the call was refused, nothing refers to it. If that is not known, it is
+    /// retained as long as the graph, beside what the node referred to before.
+    pub fn settle(&mut self, references: References, given: Result<Node, &Error>) -> Released {
         match given {
             Ok(node) => match self.nodes.insert(node, Arc::new(references)) {
                 Some(before) => self.all.release(&before),
                 None => Released::default(),
             },
-            Err(error) if error.is_without_effect(in_parts) => self.all.release(&references),
+            Err(error) if error.is_without_effect() => self.all.release(&references),
             Err(_) => Released::default(),
         }
     }

@@ -56,8 +56,9 @@ pub(super) unsafe fn add(
     let set = kernel::set_attributes(driver, unsafe { Live::new(added.node) }, attributes);
     if let Err(failure) = set {
         // SAFETY: the node was added above, and nobody else knows it.
-        let _ = unsafe { driver.functions.cuGraphDestroyNode(raw_node(added.node)) };
-        return Err(failure);
+        let destroyed = check(unsafe { driver.functions.cuGraphDestroyNode(raw_node(added.node)) });
+        // Else the node is there, and uses what it was given.
+        return Err(if destroyed.is_ok() { failure } else { Failure { status: Status::UNKNOWN, ..failure } });
     }
     Ok(added)
 }

@@ -89,7 +89,11 @@ unsafe fn kernel_in_graph(
     let set = check(unsafe { driver.functions.cuGraphKernelNodeSetParams(raw_node(node), &raw.parameters) });
     // The driver has taken the node for a kernel node, or it keeps what it had.
     let attributes = kernel::change_attributes(driver, node, if set.is_ok() { wanted } else { current });
-    set.and(attributes)
+    match (set, attributes) {
+        // The node has the new kernel.
+        (Ok(()), Err(failure)) => Err(Failure { status: Status::UNKNOWN, ..failure }),
+        (set, attributes) => set.and(attributes),
+    }
 }
 
 /// Replaces the parameters of a node of an executable graph.
