@@ -250,7 +250,8 @@ impl<'a> Submission<'a> {
     ) -> Result<R> {
         let excluding = self.order(accesses.iter().copied())?;
         let queued = self.queue(queue);
-        if queued.is_err() && !(self.is_in_parts && !self.stream.is_capturing()) {
+        let may_be_queued = queued.is_ok() || (self.is_in_parts && !self.stream.is_capturing());
+        if !may_be_queued {
             return queued;
         }
         self.note_even_if_refused(&queued);
