@@ -41,9 +41,6 @@ pub struct ExecutableCore {
     source: Arc<GraphObject>,
     /// The memory that a launch leaves allocated.
     left: Vec<Range<u64>>,
-    /// Whether it is never uploaded before a launch: the driver crashes when it uploads a graph of which a node waits for the
-    /// start of a kernel only.
-    is_never_uploaded: bool,
     state: Mutex<State>,
     label: Label,
 }
@@ -54,8 +51,8 @@ struct State {
     /// The memory that the host accesses too.
     host_visible: Vec<(Arc<Allocation>, Access)>,
     waited: WaitedByGraph,
-    /// Whether a node may wait for something that the host does.
-    waits_for_host: bool,
+    /// What may be true of its nodes and edges.
+    traits: GraphTraits,
     /// Whether a launch has nothing to mind but device memory: nothing that waits for the host or for events, and no memory of the
     /// host.
     is_of_memory_only: bool,
@@ -63,16 +60,10 @@ struct State {
 }
 
 impl State {
-    fn new(retained: RetainedByNode, waits_for_host: bool) -> Self {
+    fn new(retained: RetainedByNode, traits: GraphTraits) -> Self {
         let (host_visible, waited) = (Vec::new(), WaitedByGraph::default());
-        let mut state = Self {
-            retained,
-            host_visible,
-            waited,
-            waits_for_host,
-            is_of_memory_only: false,
-            launches: Launches::default(),
-        };
+        let mut state =
+            Self { retained, host_visible, waited, traits, is_of_memory_only: false, launches: Launches::default() };
         state.note_retained();
         state
     }
@@ -85,7 +76,7 @@ impl State {
         self.is_of_memory_only = self.host_visible.is_empty()
             && self.waited.is_empty()
             && self.retained.all().host_work().is_empty()
-            && !self.waits_for_host;
+            && !self.traits.waits_for_host;
     }
 
     fn accesses(&self) -> impl ExactSizeIterator<Item = MemoryAccess<'_>> + Clone {
@@ -136,8 +127,8 @@ impl ExecutableCore {
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
         let guard = source.lock(operation)?;
         let traits = guard.traits();
-        let is_never_uploaded = traits.has_early_edges;
-        let (flags, stream) = if is_never_uploaded && flags.contains(InstantiateFlags::UPLOAD) {
+        // The driver crashes when it uploads a graph of which a node waits for the start of a kernel only.
+        let (flags, stream) = if traits.has_early_edges && flags.contains(InstantiateFlags::UPLOAD) {
             refuse_upload(context, stream.unwrap_or(Live::<StreamHandle>::NULL), operation)?;
             (flags - InstantiateFlags::UPLOAD, None)
         } else {
@@ -155,8 +146,7 @@ impl ExecutableCore {
             handle,
             source: source.clone(),
             left,
-            is_never_uploaded,
-            state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained, traits.waits_for_host)),
+            state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained, traits)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
         }))
     }
@@ -246,7 +236,7 @@ impl ExecutableCore {
         }
         // Of the context that the work is pending in, and of that whose memory it uses.
         let contexts = [stream.context(), &self.context];
-        let host_bound = state.waits_for_host.then(|| contexts.map(|context| context.submit_host_bound()));
+        let host_bound = state.traits.waits_for_host.then(|| contexts.map(|context| context.submit_host_bound()));
         let ordered = state.ordered(&submission);
         // Before it runs, because that may panic at once.
         let host_work = state.retained.all().host_work();
@@ -333,7 +323,7 @@ impl ExecutableCore {
         self.context.require_same_driver(stream.context(), operation)?;
         let handle = stream.handle(operation)?;
         let state = self.lock(operation)?;
-        if self.is_never_uploaded {
+        if state.traits.has_early_edges {
             return refuse_upload(stream.context(), handle, operation);
         }
         self.driver_call(operation, |driver, call| driver.executable_upload(call, self.live(&state), handle))?;
@@ -360,7 +350,7 @@ impl ExecutableCore {
             RetainedByNode::of_all(guard.retained().all().clone())
         };
         state.retained.merge(retained.all());
-        state.waits_for_host |= guard.traits().waits_for_host;
+        state.traits.add(guard.traits());
         // SAFETY: what the graph's nodes refer to is retained.
         let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
         let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
@@ -401,8 +391,8 @@ impl ExecutableCore {
         let (guard, child) = source.lock_with(work.child.as_deref(), operation)?;
         let references = work.references(child.as_ref().map(|child| child.retained().all()));
         state.retained.hold(&references);
-        state.waits_for_host |= GraphTraits::of_node(&work.parameters).waits_for_host
-            || child.as_ref().is_some_and(|child| child.traits().waits_for_host);
+        state.traits.add(GraphTraits::of_node(&work.parameters));
+        child.iter().for_each(|child| state.traits.add(child.traits()));
         let changed = guard.node(node, operation).and_then(|handle| {
             guard.refuse_initializer(handle, operation)?;
             // SAFETY: what the work refers to is retained; a child is copied, and locked.
@@ -411,7 +401,7 @@ impl ExecutableCore {
             })
         });
         let is_noted = !state.is_of_memory_only
-            || state.waits_for_host
+            || state.traits.waits_for_host
             || references.has_host_work()
             || references.has_host_visible_memory()
             || WaitedByGraph::is_any_in(&references);

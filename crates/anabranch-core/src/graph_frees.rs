@@ -30,14 +30,10 @@ impl GraphFrees {
         }
     }
 
-    /// Called before memory is left to be freed later, because it cannot be freed now.
-    pub fn will_be_late(&self) {
+    /// Notes that memory is left to be freed later, because it cannot be freed now: until the result is dropped.
+    pub fn is_late(self: &Arc<Self>) -> LateFree {
         self.late.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Called when it is freed.
-    pub fn was_late(&self) {
-        self.late.fetch_sub(1, Ordering::SeqCst);
+        LateFree(self.clone())
     }
 
     /// Makes later work of a stream come behind the frees.
@@ -59,5 +55,15 @@ impl GraphFrees {
         let followed = std::mem::take(&mut *self.streams.lock());
         // Where nothing is locked: streams may end here.
         drop(followed);
+    }
+}
+
+/// A free that is still to come. No launch of the graph uses the memory before.
+#[must_use = "it is kept until the memory is freed"]
+pub struct LateFree(Arc<GraphFrees>);
+
+impl Drop for LateFree {
+    fn drop(&mut self) {
+        self.0.late.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -161,7 +161,7 @@ fn assert_sound(context: &Context) {
 }
 
 #[test]
-fn a_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
+fn safety_119_a_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
     let mode = Arc::<Mode>::default();
     let context = context(&mode);
     let stream = context.create_stream().unwrap();
@@ -177,7 +177,7 @@ fn a_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
 }
 
 #[test]
-fn a_graph_keeps_what_a_node_uses_that_was_added_and_refused() {
+fn safety_119_a_graph_keeps_what_a_node_uses_that_was_added_and_refused() {
     let mode = Arc::<Mode>::default();
     let context = context(&mode);
     let stream = context.create_stream().unwrap();
@@ -189,7 +189,7 @@ fn a_graph_keeps_what_a_node_uses_that_was_added_and_refused() {
 }
 
 #[test]
-fn an_executable_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
+fn safety_119_an_executable_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
     let mode = Arc::<Mode>::default();
     let context = context(&mode);
     let stream = context.create_stream().unwrap();
@@ -202,7 +202,7 @@ fn an_executable_graph_keeps_what_a_node_uses_that_was_changed_and_refused() {
 }
 
 #[test]
-fn memory_outlasts_a_refused_fill_of_which_a_part_was_queued() {
+fn safety_120_memory_outlasts_a_refused_fill_of_which_a_part_was_queued() {
     assert_ends(|| {
         let mode = Arc::<Mode>::default();
         let context = context(&mode);

@@ -24,7 +24,7 @@ fn assert_abandoned(context: &Context, other: &Stream) {
 }
 
 #[test]
-fn a_default_stream_dropped_while_it_captures_gives_the_capture_up() {
+fn safety_123_a_default_stream_dropped_while_it_captures_gives_the_capture_up() {
     for mode in MODES {
         let context = host();
         let other = context.create_stream().unwrap();
@@ -40,7 +40,7 @@ fn a_default_stream_dropped_while_it_captures_gives_the_capture_up() {
 }
 
 #[test]
-fn a_panic_between_begin_and_end_gives_the_capture_up() {
+fn safety_123_a_panic_between_begin_and_end_gives_the_capture_up() {
     let context = host();
     let other = context.create_stream().unwrap();
     let unwound = catch_unwind(AssertUnwindSafe(|| {
@@ -54,7 +54,7 @@ fn a_panic_between_begin_and_end_gives_the_capture_up() {
 }
 
 #[test]
-fn another_object_of_the_default_stream_goes_on_with_the_capture() {
+fn safety_123_another_object_of_the_default_stream_goes_on_with_the_capture() {
     for by_handle in [false, true] {
         let context = host();
         let other = context.create_stream().unwrap();
@@ -77,7 +77,7 @@ fn another_object_of_the_default_stream_goes_on_with_the_capture() {
 }
 
 #[test]
-fn a_default_stream_dropped_on_another_thread_ends_no_capture_there() {
+fn safety_123_a_default_stream_dropped_on_another_thread_ends_no_capture_there() {
     for by_handle in [false, true] {
         let context = host();
         let stream = context.per_thread_stream().unwrap();
@@ -103,7 +103,7 @@ fn a_default_stream_dropped_on_another_thread_ends_no_capture_there() {
 }
 
 #[test]
-fn a_capture_that_another_library_began_is_its_own_to_end() {
+fn safety_123_a_capture_that_another_library_began_is_its_own_to_end() {
     let context = host();
     let stream = context.per_thread_stream().unwrap();
     let (device, handle) = (context.device(), stream.as_raw());

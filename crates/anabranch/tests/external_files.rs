@@ -383,7 +383,7 @@ fn closing() -> (Context, Arc<Mutex<Vec<File>>>) {
 }
 
 #[test]
-fn a_descriptor_that_is_lent_stays_open_where_a_driver_closes_what_it_refuses() {
+fn safety_124_a_descriptor_that_is_lent_stays_open_where_a_driver_closes_what_it_refuses() {
     if !is_alone("a_descriptor_that_is_lent_stays_open_where_a_driver_closes_what_it_refuses") {
         return;
     }
@@ -401,7 +401,7 @@ fn a_descriptor_that_is_lent_stays_open_where_a_driver_closes_what_it_refuses() 
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_descriptor_that_is_lent_has_no_copy_afterwards() {
+fn safety_124_a_descriptor_that_is_lent_has_no_copy_afterwards() {
     let (context, lent) = (host(), file(8));
     for _ in 0..10 {
         let refused = ImportedMemoryPool::open(&context, &lent);

@@ -46,7 +46,7 @@ fn live(context: &Context, kind: AllocationKind) -> usize {
 }
 
 #[test]
-fn memory_of_a_pool_that_no_stream_can_free_is_not_taken_for_plain_memory() {
+fn safety_122_memory_of_a_pool_that_no_stream_can_free_is_not_taken_for_plain_memory() {
     assert_ends(|| {
         let (refuses, refused) = <(Arc<AtomicBool>, Arc<AtomicUsize>)>::default();
         let of_layer = (refuses.clone(), refused.clone());

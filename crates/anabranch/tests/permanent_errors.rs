@@ -104,7 +104,7 @@ fn for_each(body: impl Fn(&Context, &Stream, &(dyn Fn() + Sync), Status) + Clone
 }
 
 #[test]
-fn a_scope_ends() {
+fn safety_121_a_scope_ends() {
     for_each(|_, stream, lose, status| {
         let buffer = stream.upload(&[1u32; 16]).unwrap();
         stream.synchronize().unwrap();
@@ -120,7 +120,7 @@ fn a_scope_ends() {
 }
 
 #[test]
-fn a_scope_that_registers_memory_ends() {
+fn safety_121_a_scope_that_registers_memory_ends() {
     for_each(|context, stream, lose, status| {
         let memory = Box::leak(Box::new([0u32; 16]));
         std::mem::forget(hold(context, stream));
@@ -134,7 +134,7 @@ fn a_scope_that_registers_memory_ends() {
 }
 
 #[test]
-fn a_future_ends() {
+fn safety_121_a_future_ends() {
     for_each(|context, stream, lose, status| {
         std::mem::forget(hold(context, stream));
         let future = stream.completion_future();
@@ -144,7 +144,7 @@ fn a_future_ends() {
 }
 
 #[test]
-fn a_thread_ends_in_whose_default_stream_a_capture_began() {
+fn safety_121_a_thread_ends_in_whose_default_stream_a_capture_began() {
     for_each(|context, _, lose, _| {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {

@@ -111,7 +111,7 @@ fn prints_beside_a_lock() {
 
 #[cfg(unix)]
 #[test]
-fn kernels_print_beside_a_lock_of_standard_output() {
+fn safety_125_kernels_print_beside_a_lock_of_standard_output() {
     let output = child("prints_beside_a_lock");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(count(&output.stdout, PRINTED), 2, "{output:?}");

@@ -415,7 +415,7 @@ fn safety_118_a_capture_that_has_ended_is_not_taken_to_go_on() {
 }
 
 #[test]
-fn a_scope_that_registers_memory_ends_where_no_event_is_to_be_had() {
+fn safety_121_a_scope_that_registers_memory_ends_where_no_event_is_to_be_had() {
     let (context, refusal) = refusing();
     let [stream, other] = [(); 2].map(|()| context.create_stream().unwrap());
     let buffer = other.upload(&[3u32; 16]).unwrap();

@@ -103,7 +103,7 @@ impl StreamOrdered<'_> {
         uses.iter().for_each(|last| work.add(&last.stream));
         let (context, home, pool) = (self.context.clone(), self.home.clone(), self.pool.cloned());
         let (address, frees) = (self.address, self.frees.cloned());
-        frees.iter().for_each(|frees| frees.will_be_late());
+        let late = frees.as_ref().map(GraphFrees::is_late);
         attempt_behind(work, move || {
             let memory =
                 StreamOrdered { context: &context, address, home: &home, pool: pool.as_ref(), frees: frees.as_ref() };
@@ -114,10 +114,10 @@ impl StreamOrdered<'_> {
             match freed.or_else(|| memory.free_elsewhere(&[])) {
                 Some(freed) => {
                     drop_error::report(freed);
-                    frees.iter().for_each(|frees| frees.was_late());
+                    drop(late);
                 }
                 // Nothing uses it, so that it can be freed in no order. It is no plain memory, which others could take.
-                None => context.free_apart_when_idle(address, pool),
+                None => context.free_apart_when_idle(address, (pool, late)),
             }
         });
     }

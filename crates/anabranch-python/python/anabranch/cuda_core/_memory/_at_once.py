@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from ... import _anabranch
 from .._stream import Stream, Stream_accept
 from ._pool import free
-from ._resource import MemoryResource
+from ._process import ProcessMemoryResource
 
 if TYPE_CHECKING:
     from ..graph import GraphBuilder
     from ..typing import DevicePointerType
 
 
-class AtOnceMemoryResource(MemoryResource):
+class AtOnceMemoryResource(ProcessMemoryResource):
     """Memory that is allocated at once, and freed behind its uses and the work of its stream."""
 
     _is_owned: bool
@@ -42,26 +42,6 @@ class AtOnceMemoryResource(MemoryResource):
     def is_closed(self) -> bool:
         """Whether the resource is closed."""
         return self._is_closed
-
-    @property
-    def is_handle_owned(self) -> bool:
-        """Whether `close` ends allocations."""
-        return self._is_owned
-
-    @property
-    def is_ipc_enabled(self) -> bool:
-        """Whether other processes can use the memory. They cannot here."""
-        return False
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether it is memory of another process. It never is here."""
-        return False
-
-    @property
-    def uuid(self) -> None:
-        """What identifies the memory in other processes: nothing, as they cannot use it."""
-        return None
 
     @property
     def device_id(self) -> int:

@@ -8,7 +8,7 @@ from ... import _anabranch
 from .._stream import Stream, Stream_accept
 from .._utils.cuda_utils import CUDAError, call, read_bool, read_int
 from ._buffer import Buffer, buffer_at
-from ._resource import MemoryResource
+from ._process import ProcessMemoryResource
 
 if TYPE_CHECKING:
     from ..graph import GraphBuilder
@@ -62,7 +62,7 @@ class _MemPoolAttributes:
         return f"_MemPoolAttributes({listed})"
 
 
-class PoolMemoryResource(MemoryResource):
+class PoolMemoryResource(ProcessMemoryResource):
     """A memory resource that is a pool of the package."""
 
     _pool: _anabranch.MemoryPool
@@ -115,25 +115,6 @@ class PoolMemoryResource(MemoryResource):
         """The handle of the driver."""
         return read_int(self._open(), "handle")
 
-    @property
-    def is_handle_owned(self) -> bool:
-        """Whether `close` gives up the pool."""
-        return self._is_owned
-
-    @property
-    def is_ipc_enabled(self) -> bool:
-        """Whether other processes can use the memory. They cannot here."""
-        return False
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether it is the pool of another process. It never is here."""
-        return False
-
-    @property
-    def uuid(self) -> None:
-        """What identifies the pool in other processes: nothing, as they cannot use it."""
-        return None
 
 
 def free(ptr: DevicePointerType, stream: Stream | GraphBuilder) -> None:
