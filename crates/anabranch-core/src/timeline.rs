@@ -21,6 +21,7 @@
 
 use crate::clock::{Clock, Followed};
 use crate::ranks;
+use anabranch_sync::Raise;
 use anabranch_sync::modelled::{AtomicBool, AtomicU64, SpinMutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -117,7 +118,7 @@ impl Timeline {
     /// The host has waited for the point of that value.
     #[inline]
     pub fn completed(&self, value: u64) {
-        self.complete.fetch_max(value, Ordering::AcqRel);
+        self.complete.raise(value);
     }
 
     /// The greatest value that the host knows to be reached.

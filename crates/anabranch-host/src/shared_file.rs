@@ -1,6 +1,7 @@
 //! Files that are mapped, so that this process and others see what the other writes there.
 
 use anabranch_hal::Result;
+use anabranch_sync::Raise;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -170,7 +171,7 @@ impl SharedNumber {
 
     /// Makes it at least `value`. Who sees that also sees what was written before.
     pub(crate) fn raise(&self, value: u64) {
-        self.number().fetch_max(value, Ordering::AcqRel);
+        self.number().raise(value);
     }
 }
 

@@ -34,7 +34,7 @@ struct Concurrency {
 impl Concurrency {
     fn pass(&self) {
         let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(inside, Ordering::SeqCst);
+        self.most.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |most| Some(most.max(inside))).unwrap();
         for _ in 0..50 {
             std::thread::yield_now();
         }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::extensions::Extension;
 use crate::ranks;
 use crate::stream::{OpenStream, StreamCore};
-use anabranch_sync::Mutex;
+use anabranch_sync::{Mutex, Raise};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -148,7 +148,7 @@ impl Awaited {
     /// The reactor is asked to wait for it.
     pub fn register(&self) {
         if let Self::Point(point) = self {
-            point.completion().registered.fetch_max(point.value, Ordering::Relaxed);
+            point.completion().registered.raise(point.value);
         }
     }
 

@@ -12,6 +12,7 @@
 //! older in one common order.
 
 use crate::ranks;
+use anabranch_sync::Raise;
 use anabranch_sync::modelled::{AtomicU64, Mutex};
 use std::sync::atomic::Ordering;
 
@@ -65,7 +66,7 @@ impl LegacyOrder {
         if seen.load(Ordering::Acquire) < published {
             wait(published);
             // Only now, so that a thread that leaves its wait out comes behind this one.
-            seen.fetch_max(published, Ordering::AcqRel);
+            seen.raise(published);
         }
     }
 }
