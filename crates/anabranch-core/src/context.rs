@@ -254,12 +254,20 @@ impl ContextCore {
         self.device.to_string()
     }
 
-    /// Held while work is submitted that needs the host to make progress. Meanwhile, no other thread begins to wait for
-    /// the whole context in a call that makes others wait. `None`: this driver has no such calls.
+    /// Held while the driver is called with work that needs the host, or the work of another context or process, to make progress.
+    /// Meanwhile, no other thread begins to wait for the whole context in a call that makes others wait. `None`: this driver has no
+    /// such calls.
     #[inline]
+    #[track_caller]
     pub fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        let needless = self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS) || reaper::is_here();
-        if needless { None } else { Some(self.shared.submit_host_bound()) }
+        if reaper::is_here() {
+            return None;
+        }
+        if self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS) {
+            self.shared.may_submit_host_bound();
+            return None;
+        }
+        Some(self.shared.submit_host_bound())
     }
 
     /// Whether objects of other instances may use the same default streams.

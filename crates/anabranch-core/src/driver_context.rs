@@ -20,7 +20,7 @@ pub trait ContextWork: Send + Sync {
 /// A context of a driver.
 pub struct DriverContext {
     handle: ContextHandle,
-    /// Shared while work is submitted that needs the host to finish, exclusive while memory is freed.
+    /// Shared while work is submitted that needs something else than the context to finish, exclusive while memory is freed.
     host_bound: RwLock<()>,
     /// Shared while a stream joins a capture, exclusive while an event is recorded in the legacy stream.
     legacy_records: RwLock<()>,
@@ -90,9 +90,16 @@ impl DriverContext {
         self.is_shared.load(Ordering::Relaxed)
     }
 
-    /// Held while work is submitted that needs the host to make progress.
+    /// Held while the driver is called with work that needs something else than the context to make progress, and until that
+    /// counts as work of the stream: the host, or the work of another context or process, which may need the host.
     pub fn submit_host_bound(&self) -> RwLockReadGuard<'_, ()> {
         self.host_bound.read_recursive()
+    }
+
+    /// A thread with locks that come later must not ask for [`submit_host_bound`](Self::submit_host_bound).
+    #[track_caller]
+    pub fn may_submit_host_bound(&self) {
+        self.host_bound.may_be_locked();
     }
 
     /// Held while a stream joins a capture, so that no thread of this library records in the legacy stream meanwhile, which

@@ -24,6 +24,7 @@ use anabranch_hal::{
     Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status,
     StreamHandle,
 };
+use anabranch_sync::RwLockReadGuard;
 use anabranch_sync::modelled::{AtomicBool, SpinMutexGuard};
 use record_state::Record;
 use std::any::Any;
@@ -447,6 +448,7 @@ impl OpenStream {
         if event.is_captured() || flags.contains(EventWaitFlags::EXTERNAL) {
             self.wait_in_capture(event, flags, wait)
         } else {
+            let _host_bound = self.begin_to_wait_for(event);
             wait()?;
             if !event.is_shared() {
                 record.waited_for_by(self);
@@ -456,6 +458,13 @@ impl OpenStream {
             }
             Ok(())
         }
+    }
+
+    /// Held while the stream is made to wait for an event, which work elsewhere may be behind.
+    #[inline]
+    fn begin_to_wait_for(&self, event: &EventCore) -> Option<RwLockReadGuard<'_, ()>> {
+        let is_of_context = !event.is_shared() && event.context().is_same(self.context());
+        if is_of_context { None } else { self.context().submit_host_bound() }
     }
 
     /// After a wait for an event: the stream may have joined the capture of another library.
@@ -490,6 +499,7 @@ impl OpenStream {
                 return self.wait_in_capture(event, EventWaitFlags::EXTERNAL, || wait(EventWaitFlags::EXTERNAL));
             }
             if !event.is_captured() {
+                let _host_bound = self.begin_to_wait_for(event);
                 wait(EventWaitFlags::empty())?;
                 if !event.is_shared() {
                     record.waited_for_by(self);
@@ -511,6 +521,7 @@ impl OpenStream {
             let capture = capturing(self);
             wait()?;
             if let Some(capture) = &capture {
+                capture.waits_for_host();
                 capture.retain(&event.raw);
                 capture.retain(&event.state);
             }

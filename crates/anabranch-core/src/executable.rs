@@ -234,9 +234,6 @@ impl ExecutableCore {
         if let Some(kept) = &kept {
             kept.refuse_captured(&submission).map_err(|error| error.at(self.source.place()))?;
         }
-        // Of the context that the work is pending in, and of that whose memory it uses.
-        let contexts = [stream.context(), &self.context];
-        let host_bound = state.traits.waits_for_host.then(|| contexts.map(|context| context.submit_host_bound()));
         let ordered = state.ordered(&submission);
         // Before it runs, because that may panic at once.
         let host_work = state.retained.all().host_work();
@@ -252,7 +249,6 @@ impl ExecutableCore {
             // While the host is excluded, because it looks at the access history.
             excluded.and_then(|()| self.queue(&submission, &state, ordered))
         };
-        drop(host_bound);
         let is_queued = matches!(queued, Ok(Ok(())));
         if is_queued && !self.left.is_empty() {
             self.source.frees().are_followed();
@@ -287,6 +283,9 @@ impl ExecutableCore {
             None => submission.order(state.accesses())?,
         };
         excluding.require_no_foreign_use(submission.operation()).map_err(|error| error.at(self.source.place()))?;
+        // Of the context that the work is pending in, and of that whose memory it uses.
+        let contexts = [submission.stream().context(), &self.context];
+        let host_bound = state.traits.waits_for_host.then(|| contexts.map(|context| context.submit_host_bound()));
         let launched = submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }
@@ -297,6 +296,7 @@ impl ExecutableCore {
         }
         // Some nodes may run where the driver has refused a later one.
         submission.note_even_if_refused(&launched);
+        drop(host_bound);
         submission.finish(state.accesses());
         drop(excluding);
         Ok(launched)

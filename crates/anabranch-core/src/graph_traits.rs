@@ -7,7 +7,7 @@ use anabranch_hal::{EdgeData, NodeParameters, ValueOperation};
 pub struct GraphTraits {
     /// Whether a node may have an edge that does not wait for the end of the node before.
     pub has_early_edges: bool,
-    /// Whether a node may wait for something that the host does.
+    /// Whether a node may wait for something that the host does, or for work of another context or process, which may.
     pub waits_for_host: bool,
 }
 
@@ -20,7 +20,7 @@ impl GraphTraits {
     /// Those of a node, without its edges and the graph in it.
     pub fn of_node(parameters: &NodeParameters) -> Self {
         let waits_for_host = match parameters {
-            NodeParameters::Host(_) | NodeParameters::ExternalWait(_) => true,
+            NodeParameters::Host(_) | NodeParameters::ExternalWait(_) | NodeParameters::EventWait(_) => true,
             NodeParameters::ValueOperations(operations) => {
                 operations.iter().any(|operation| matches!(operation, ValueOperation::Wait { .. }))
             }

@@ -17,9 +17,6 @@ ranks! { from 100;
     MEMBERSHIP,
     /// The right to capture work in a capture.
     CAPTURE_SUBMISSION,
-    /// A context's submissions of work that needs the host to make progress: shared while one is submitted, exclusive while
-    /// memory is freed by a call that waits for the device.
-    HOST_BOUND_WORK,
     /// A graph with the bodies of its conditional nodes, while the driver is called with them. Two graphs are locked in
     /// ascending order of their ids.
     GRAPH,
@@ -27,6 +24,9 @@ ranks! { from 100;
     RETAINED_MEMORY,
     /// The readers and the writer of one piece of memory.
     ACCESS_HISTORY,
+    /// A context's submissions of work that waits for something else than the context: shared while the driver is called with one,
+    /// exclusive while memory is freed by a call that waits for the device.
+    HOST_BOUND_WORK,
     /// A context's captures of blocking streams: shared while a stream joins one, exclusive while the library records an event in
     /// the legacy stream or frees memory there, which it may not beside such a capture.
     LEGACY_RECORDS,

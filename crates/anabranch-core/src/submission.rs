@@ -24,7 +24,7 @@ use crate::green_context::GreenStream;
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::stream::{OpenStream, StreamCore, Submitting};
 use anabranch_hal::{Access, Call, Live, Status, StreamHandle};
-use anabranch_sync::{RwLockReadGuard, may_pause};
+use anabranch_sync::may_pause;
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::sync::Arc;
@@ -48,8 +48,6 @@ pub struct Submission<'a> {
     /// Whether it needs the host to make progress.
     is_host_bound: bool,
     is_in_parts: bool,
-    /// Held from when the stream has joined captures, if it is host-bound.
-    host_bound: Cell<Option<RwLockReadGuard<'a, ()>>>,
 }
 
 impl<'a> Submission<'a> {
@@ -105,7 +103,6 @@ impl<'a> Submission<'a> {
             is_capturable: true,
             is_host_bound: false,
             is_in_parts: false,
-            host_bound: Cell::new(None),
         };
         if stream.is_capturing()
             && let Some(capturing) = submission.capturing()
@@ -173,14 +170,6 @@ impl<'a> Submission<'a> {
     #[must_use]
     pub(crate) fn in_parts(self) -> Self {
         Self { is_in_parts: true, ..self }
-    }
-
-    /// Called when the stream has joined the captures of its memory, which takes locks that come before.
-    #[inline(always)]
-    fn begin_host_bound(&self) {
-        if self.is_host_bound {
-            self.host_bound.set(self.stream.context().submit_host_bound());
-        }
     }
 
     /// The stream.
@@ -274,7 +263,6 @@ impl<'a> Submission<'a> {
         if self.stream.is_capturing() || accesses.clone().any(|access| access.memory.is_special()) {
             return self.order_special(accesses);
         }
-        self.begin_host_bound();
         for MemoryAccess { memory, access } in accesses {
             if !memory.history().is_ordered(self.stream, access, self.value) {
                 self.note(memory, access)?;
@@ -316,7 +304,6 @@ impl<'a> Submission<'a> {
     #[inline(never)]
     fn order_special<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Excluding<'m>> {
         accesses.clone().try_for_each(|access| self.join_capture_of(access.memory))?;
-        self.begin_host_bound();
         if self.is_host_bound
             && let Some(capture) = self.capturing()
         {
@@ -403,6 +390,7 @@ impl<'a> Submission<'a> {
             label: self.label,
         };
         may_pause();
+        let _host_bound = self.is_host_bound.then(|| self.stream.context().submit_host_bound());
         match queue(&call, self.handle) {
             Ok(value) => {
                 self.stream.shared().work().note();

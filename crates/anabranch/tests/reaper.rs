@@ -10,7 +10,9 @@ mod held_up;
 #[path = "reaper/layer.rs"]
 mod layer;
 
-use anabranch::{CaptureMode, Context, Graph, NodeWork, Signal, Stream, WaitCondition, flush_deferred_drops};
+use anabranch::{
+    CaptureMode, Context, ContextFlags, Graph, NodeWork, Signal, Stream, WaitCondition, flush_deferred_drops,
+};
 use common::{assert_ends, until};
 use layer::Layer;
 use std::future::Future;
@@ -151,4 +153,83 @@ fn safety_115_a_graph_that_waits_for_the_host_is_launched_beside_no_call_that_wa
         graph.add((), NodeWork::child(&child)).unwrap();
         graph.try_clone().unwrap()
     });
+}
+
+/// A stream of another context, whose work waits for a thread of the test.
+struct Elsewhere {
+    stream: Stream,
+    signal: Signal,
+}
+
+impl Elsewhere {
+    fn of(context: &Context) -> Self {
+        let context = context.device().create_context(ContextFlags::empty()).unwrap();
+        Self { stream: context.create_stream().unwrap(), signal: context.create_signal().unwrap() }
+    }
+
+    /// Has what `wait` does put work into a context that comes behind work elsewhere, which ends only when this thread has called
+    /// the driver again. Meanwhile the thread that frees unloads a module. `prepare` comes before that.
+    fn holds_up<P>(
+        prepare: impl Fn(&Self, &Stream) -> P + Send + 'static,
+        wait: impl Fn(&Self, &Stream, P) + Send + 'static,
+    ) {
+        let layer = Layer::default();
+        let context = layer.context();
+        let elsewhere = Self::of(&context);
+        let [stream, other] = [(); 2].map(|()| context.create_stream().unwrap());
+        layer.unloads_wait();
+        assert_ends(move || {
+            for _ in 0..10 {
+                elsewhere.stream.wait_signal(&elsewhere.signal, WaitCondition::GreaterOrEqual, 1).unwrap();
+                let prepared = prepare(&elsewhere, &stream);
+                stream.synchronize().unwrap();
+                drop(held_up::module(&context));
+                // The thread has looked for work that is pending by then.
+                std::thread::sleep(Duration::from_millis(5));
+                wait(&elsewhere, &stream, prepared);
+                // By now it waits for what is pending.
+                std::thread::sleep(Duration::from_millis(10));
+                let mut memory = other.upload(&[1u32]).unwrap();
+                other.fill(&mut memory, 2u32).unwrap();
+                elsewhere.signal.set(1);
+                stream.synchronize().unwrap();
+                elsewhere.stream.synchronize().unwrap();
+                elsewhere.signal.set(0);
+            }
+        });
+    }
+}
+
+#[test]
+fn safety_126_a_wait_for_an_event_of_another_context_is_made_beside_no_call_that_waits_for_it() {
+    let record = |elsewhere: &Elsewhere, _: &Stream| elsewhere.stream.record_event().unwrap();
+    Elsewhere::holds_up(record, |_, stream, event| stream.wait_event(&event).unwrap());
+    Elsewhere::holds_up(record, |_, stream, event| stream.wait_event_external(&event).unwrap());
+}
+
+#[test]
+fn safety_126_a_wait_for_a_stream_of_another_context_is_made_beside_no_call_that_waits_for_it() {
+    Elsewhere::holds_up(|_, _| (), |elsewhere, stream, ()| stream.wait_stream(&elsewhere.stream).unwrap());
+}
+
+#[test]
+fn safety_126_a_use_of_memory_behind_another_context_is_made_beside_no_call_that_waits_for_it() {
+    let read = |elsewhere: &Elsewhere, stream: &Stream| {
+        let memory = stream.upload(&[1u32]).unwrap();
+        let mut copy = elsewhere.stream.context().allocate_zeroed(&elsewhere.stream, 1).unwrap();
+        elsewhere.stream.copy_peer(&mut copy, &memory).unwrap();
+        memory
+    };
+    Elsewhere::holds_up(read, |_, stream, mut memory| stream.fill(&mut memory, 2u32).unwrap());
+    Elsewhere::holds_up(read, |_, _, memory| drop(memory));
+}
+
+#[test]
+fn safety_126_a_graph_that_waits_for_an_event_of_another_context_is_launched_beside_no_call_that_waits_for_it() {
+    let captured = |elsewhere: &Elsewhere, stream: &Stream| {
+        let event = elsewhere.stream.record_event().unwrap();
+        let graph = stream.capture(CaptureMode::Relaxed, |scope| scope.wait_event_external(&event)).unwrap();
+        graph.instantiate().unwrap()
+    };
+    Elsewhere::holds_up(captured, |_, stream, executable| executable.launch(stream).unwrap());
 }
