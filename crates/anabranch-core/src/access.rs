@@ -8,6 +8,7 @@
 //! stream waits for it.
 
 use crate::error::Result;
+use crate::host_work::refuse_inside;
 use crate::ranks;
 use crate::stream::{OpenStream, StreamCore, SyncEvent};
 use anabranch_hal::Access;
@@ -333,18 +334,18 @@ impl AccessHistory {
     /// complete have none.
     ///
     /// # Errors
-    /// Any error that the driver returns.
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; otherwise any error that the driver returns.
     pub fn sync_events(&self, access: Access) -> Result<Vec<SyncEvent>> {
-        let list = self.list.lock();
-        let mut events = Vec::new();
-        let readers = match access {
-            Access::Read => &[][..],
-            Access::Write => &list.readers[..],
+        let pending: SmallVec<[LastUse; 3]> = {
+            let list = self.list.lock();
+            let is_pending = |last: &&LastUse| !last.stream.shared().timeline().is_complete(last.value);
+            list.before(access).filter(is_pending).cloned().collect()
         };
-        for last in list.writers.iter().chain(readers) {
-            if !last.stream.shared().timeline().is_complete(last.value) {
-                events.extend(last.stream.sync_event_behind(last.value)?);
-            }
+        // Unlocked: a stream may have no room for a record, and wait until the program makes some.
+        let mut events = Vec::new();
+        for last in pending {
+            refuse_inside("waiting for work that uses memory")?;
+            events.extend(last.stream.sync_event_behind(last.value)?);
         }
         Ok(events)
     }

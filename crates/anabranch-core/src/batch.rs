@@ -340,8 +340,8 @@ impl OpenStream {
         accesses: &[MemoryAccess<'_>],
         copies: &impl Described,
     ) -> Result<()> {
-        let submission = Submission::begin_at(self, operation, location)?;
         trace::queued!(stream = self.id(), copies = copies.count(), "{operation}");
+        let submission = Submission::begin_at(self, operation, location)?;
         for access in accesses {
             access.memory.require_context(self, operation)?;
         }

@@ -51,6 +51,32 @@ enum Owner {
 /// The contexts that are in use, each once for each driver.
 static CONTEXTS: Mutex<Vec<Weak<ContextCore>>> = Mutex::new(ranks::CONTEXTS, Vec::new());
 
+/// Contexts that were looked at and are not the one that is looked for. Each may be the last reference to its context, so this is
+/// made before the contexts are locked, and dropped afterwards.
+struct Others(Vec<Arc<ContextCore>>);
+
+impl Others {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The first context that is the one.
+    fn find(
+        &mut self,
+        contexts: &mut Vec<Weak<ContextCore>>,
+        is_it: impl Fn(&ContextCore) -> bool,
+    ) -> Option<Arc<ContextCore>> {
+        contexts.retain(|context| context.strong_count() > 0);
+        for known in contexts.iter().filter_map(Weak::upgrade) {
+            if is_it(&known) {
+                return Some(known);
+            }
+            self.0.push(known);
+        }
+        None
+    }
+}
+
 const OPENING: &str = "opening a context of another library";
 
 impl ContextCore {
@@ -59,13 +85,13 @@ impl ContextCore {
     /// # Errors
     /// An error of the driver if it cannot start the device.
     pub fn primary(device: &Arc<DeviceCore>) -> Result<Arc<Self>> {
+        trace::span!("opening the primary context", %device);
+        let mut others = Others::new();
         let mut contexts = CONTEXTS.lock();
-        contexts.retain(|context| context.strong_count() > 0);
-        let mut known = contexts.iter().filter_map(Weak::upgrade);
-        if let Some(context) = known.find(|known| matches!(known.owner, Owner::Primary) && *known.device == **device) {
+        let is_primary = |known: &Self| matches!(known.owner, Owner::Primary) && *known.device == **device;
+        if let Some(context) = others.find(&mut contexts, is_primary) {
             return Ok(context);
         }
-        trace::span!("opening the primary context", %device);
         let handle = device
             .driver()
             .primary_context_retain(device.ordinal())
@@ -113,8 +139,9 @@ impl ContextCore {
             return refuse(Status::INVALID_DEVICE, format!("the context belongs to device {}", actual.0))
                 .map_err(|error| error.with_hint("pass the device that the context belongs to"));
         }
+        let mut others = Others::new();
         let mut contexts = CONTEXTS.lock();
-        match Self::keep(&mut contexts, device, handle)? {
+        match Self::keep(&mut contexts, &mut others, device, handle)? {
             Some(known) => Ok(known),
             None => Ok(Self::add(&mut contexts, device, handle, Owner::Another(keeper))),
         }
@@ -126,7 +153,8 @@ impl ContextCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_CONTEXT (201)` if it is another context; otherwise an error of the driver.
     pub fn find(device: &Arc<DeviceCore>, handle: ContextHandle) -> Result<Arc<Self>> {
-        let found = Self::keep(&mut CONTEXTS.lock(), device, handle)?;
+        let mut others = Others::new();
+        let found = Self::keep(&mut CONTEXTS.lock(), &mut others, device, handle)?;
         found.ok_or_else(|| {
             let message = format!("another library has made {handle:?}, which this library cannot keep");
             Error::argument(Status::INVALID_CONTEXT, OPENING, message)
@@ -138,12 +166,12 @@ impl ContextCore {
     /// As [`find`](Self::find). `None`: it is another context.
     fn keep(
         contexts: &mut Vec<Weak<Self>>,
+        others: &mut Others,
         device: &Arc<DeviceCore>,
         handle: ContextHandle,
     ) -> Result<Option<Arc<Self>>> {
-        contexts.retain(|context| context.strong_count() > 0);
-        let mut known = contexts.iter().filter_map(Weak::upgrade);
-        if let Some(context) = known.find(|known| known.handle == handle && known.device.same_driver(device)) {
+        let is_it = |known: &Self| known.handle == handle && known.device.same_driver(device);
+        if let Some(context) = others.find(contexts, is_it) {
             return Ok(Some(context));
         }
         let (driver, ordinal, place) = (device.driver(), device.ordinal(), || device.to_string());
@@ -419,7 +447,6 @@ impl Drop for ContextCore {
         reaper::attempt(self.queue(), move || {
             let Some(idle) = shared.try_keep_idle() else { return Attempt::Pending };
             drop(work.take());
-            trace::span!("closing a context", %device);
             // SAFETY: the context is destroyed, or the reference to it released, below.
             let context = unsafe { Live::new(handle) };
             if let Some(extensions) = extensions.take() {
@@ -436,6 +463,7 @@ impl Drop for ContextCore {
             };
             drop(idle);
             drop(owner);
+            trace::rare!(%device, "closed a context");
             drop_error::report(result.during(operation, || device.to_string()));
             Attempt::Done
         });

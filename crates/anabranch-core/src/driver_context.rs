@@ -4,7 +4,7 @@
 //! object is made while an earlier one is being closed. A call that waits for the context waits for the work of all.
 
 use crate::ranks;
-use anabranch_hal::{ContextHandle, OnlyAsking};
+use anabranch_hal::{ContextHandle, Helping};
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,12 +135,10 @@ impl DriverContext {
     /// work that needs the host is being submitted.
     pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         // Asked with no lock held first, because a driver may run work of the program when it is asked.
-        if !self.is_idle() {
-            return None;
-        }
-        self.host_bound.try_write().filter(|_| {
-            let _asking = OnlyAsking::enter();
+        let is_idle = {
+            let _helping = Helping::enter();
             self.is_idle()
-        })
+        };
+        if is_idle { self.host_bound.try_write().filter(|_| self.is_idle()) } else { None }
     }
 }

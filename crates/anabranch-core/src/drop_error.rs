@@ -35,7 +35,7 @@ pub fn reset_drop_error_hook() {
 /// Reports the result to the hook if it is an error. It may be called with locks held: the hook is called elsewhere.
 pub fn report(result: Result<()>) {
     let Err(error) = result else { return };
-    trace::rare!(%error, "an error while something was dropped");
+    trace::rare_elsewhere!(error = error.clone(); %error, "an error while something was dropped");
     let hook = HOOK.read().clone();
     match hook {
         Some(hook) => reaper::elsewhere(move || hook(&error)),

@@ -21,7 +21,7 @@ use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{
-    Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status,
+    Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Helping, InterprocessEventHandle, Live, Status,
     StreamHandle,
 };
 use anabranch_sync::RwLockReadGuard;
@@ -147,7 +147,11 @@ impl EventCore {
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
-        let complete = self.raw.query().map_err(Error::of_another_capture).map_err(Error::of_an_ended_capture)?;
+        let queried = {
+            let _helping = Helping::enter();
+            self.raw.query()
+        };
+        let complete = queried.map_err(Error::of_another_capture).map_err(Error::of_an_ended_capture)?;
         if complete && !self.is_noted.load(Ordering::Relaxed) && !host_work::is_inside() {
             self.note_completion()?;
         }

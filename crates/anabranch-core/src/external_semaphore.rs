@@ -138,6 +138,7 @@ impl OpenStream {
         if values.is_empty() {
             return self.require_usable(operation).map(|()| None);
         }
+        trace::queued!(stream = self.id(), count = values.len(), "{operation}");
         let submission = Submission::begin(self, operation)?;
         if values.iter().any(|(semaphore, _)| !semaphore.context.is_same(self.context())) {
             let message = "the semaphore belongs to another context";
@@ -145,7 +146,6 @@ impl OpenStream {
                 .with_hint("import it in the context of the stream, by a file descriptor of its own")
                 .at(self.place()));
         }
-        trace::queued!(stream = self.id(), count = values.len(), "{operation}");
         Ok(Some(submission))
     }
 }

@@ -13,7 +13,7 @@ use crate::ranks;
 use crate::reaper::{self, Attempt};
 use crate::stream::PendingWork;
 use crate::trace;
-use anabranch_hal::{DevicePointer, PinnedFlags};
+use anabranch_hal::{DevicePointer, Helping, PinnedFlags};
 use anabranch_sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl ContextCore {
 
     fn free_block(&self, kind: BlockKind, address: u64) -> Result<()> {
         let operation = kind.operation();
-        trace::span!("freeing memory", ?kind, address, device = %self.device());
+        trace::rare_elsewhere!(device = self.device().clone(); ?kind, address, %device, "freeing memory");
         let call = self.call(operation);
         // SAFETY: all uses are complete, and the owner was dropped.
         let freed = unsafe {
@@ -140,7 +140,11 @@ pub fn attempt_behind(mut work: PendingWork, action: impl FnOnce() + Send + 'sta
     let mut action = Some(action);
     reaper::attempt(work.queue(), move || {
         let queue = work.queue();
-        if !work.is_over() {
+        let is_over = {
+            let _helping = Helping::enter();
+            work.is_over()
+        };
+        if !is_over {
             let next = work.queue();
             return if next == queue { Attempt::Pending } else { Attempt::PendingIn(next) };
         }

@@ -39,6 +39,7 @@ impl OpenStream {
     /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the memory.
     #[track_caller]
     pub unsafe fn prefetch_batch(&self, ranges: &[BatchRange<'_>]) -> Result<()> {
+        trace::queued!(stream = self.id(), ranges = ranges.len(), "prefetching a batch");
         let submission = Submission::begin(self, "prefetching a batch")?.not_capturable();
         let accesses: Vec<_> = ranges.iter().map(|range| MemoryAccess::read(range.memory)).collect();
         // SAFETY: the caller promises that the ranges are within their memory.
@@ -54,6 +55,7 @@ impl OpenStream {
     /// Same as [`prefetch_batch`](Self::prefetch_batch).
     #[track_caller]
     pub unsafe fn discard_batch(&self, ranges: &[BatchRange<'_>]) -> Result<()> {
+        trace::queued!(stream = self.id(), ranges = ranges.len(), "discarding managed memory");
         let submission = Submission::begin(self, "discarding managed memory")?.not_capturable();
         let accesses: Vec<_> = ranges.iter().map(|range| MemoryAccess::write(range.memory)).collect();
         self.submit_batch(&submission, &accesses, || {
@@ -99,6 +101,7 @@ impl OpenStream {
     /// uses the memory.
     #[track_caller]
     pub fn attach(&self, memory: &Arc<Allocation>, attachment: MemoryAttachment) -> Result<()> {
+        trace::queued!(stream = self.id(), ranges = 1, "attaching managed memory");
         let submission = Submission::begin(self, "attaching managed memory")?.attaching().not_capturable();
         self.submit_batch(&submission, &[MemoryAccess::write(memory)], || {
             // SAFETY: the memory is freed behind its uses, of which this is one. Other uses come before, or are refused.
@@ -118,7 +121,6 @@ impl OpenStream {
         accesses: &[MemoryAccess<'_>],
         queue: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        trace::queued!(stream = self.id(), ranges = accesses.len(), "{}", submission.operation());
         submission.refuse_while_capturing()?;
         for access in accesses {
             access.memory.require_context(self, submission.operation())?;

@@ -183,7 +183,7 @@ impl Drop for ModuleCore {
         // Launches keep no account of the module, so that they cost nothing more. Unloading waits for them.
         attempt_when_idle(&self.context, move || {
             let operation = "unloading a module";
-            trace::span!("unloading a module", device = %context.device());
+            trace::rare_elsewhere!(device = context.device().clone(); %device, "unloading a module");
             // SAFETY: its owners were dropped, so nothing more is launched from it, and all earlier launches are
             // complete.
             let result = unsafe { context.driver().module_unload(&context.call(operation), handle) };

@@ -25,7 +25,7 @@ use crate::ranks;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{
-    Call, CaptureStatus, Failure, Live, ObjectHandle, ObjectId, Status, StreamAttribute, StreamAttributeKind,
+    Call, CaptureStatus, Failure, Helping, Live, ObjectHandle, ObjectId, Status, StreamAttribute, StreamAttributeKind,
     StreamFlags, StreamHandle,
 };
 use anabranch_sync::modelled::Mutex;
@@ -445,7 +445,11 @@ impl OpenStream {
     pub fn query(&self) -> Result<bool> {
         let operation = "querying";
         let handle = self.handle(operation)?;
-        match self.context.driver().stream_query(&self.context.call(operation), handle) {
+        let queried = {
+            let _helping = Helping::enter();
+            self.context.driver().stream_query(&self.context.call(operation), handle)
+        };
+        match queried {
             Ok(()) => {
                 self.shared.panics().report_stream(self.id, operation, || self.place())?;
                 Ok(true)

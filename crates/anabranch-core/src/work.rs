@@ -71,8 +71,8 @@ impl OpenStream {
         accesses: &[MemoryAccess<'_>],
         function: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
+        trace::queued!(stream = self.id(), "launching a host function");
         let submission = Submission::begin(self, "launching a host function")?.host_bound();
-        trace::queued!(stream = self.id(), "{}", submission.operation());
         let work = host_work::host_function(function, self.id(), self.shared().panics());
         let submitted = submission
             .submit(accesses, |call, stream| self.context().driver().stream_launch_host_function(call, stream, work));
@@ -114,8 +114,8 @@ impl OpenStream {
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn add_callback(&self, callback: impl FnOnce(Status) + Send + 'static) -> Result<()> {
+        trace::queued!(stream = self.id(), "adding a callback");
         let submission = Submission::begin(self, "adding a callback")?.host_bound();
-        trace::queued!(stream = self.id(), "{}", submission.operation());
         let callback = host_work::callback(callback, self.id(), self.shared().panics());
         submission.submit(&[], |call, stream| self.context().driver().stream_add_callback(call, stream, callback))
     }
@@ -138,8 +138,8 @@ impl OpenStream {
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()> {
-        let submission = Submission::begin(self, operation)?.host_bound();
         trace::queued!(stream = self.id(), ?address, ?value, "{operation}");
+        let submission = Submission::begin(self, operation)?.host_bound();
         // SAFETY: the caller keeps the address valid until the wait has run, or its memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_wait_value(call, stream, address, value, flags)
@@ -162,8 +162,8 @@ impl OpenStream {
         value: Value,
         flags: WriteValueFlags,
     ) -> Result<()> {
-        let submission = Submission::begin(self, operation)?;
         trace::queued!(stream = self.id(), ?address, ?value, "{operation}");
+        let submission = Submission::begin(self, operation)?;
         // SAFETY: the caller keeps the address valid until the write has run, or its memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_write_value(call, stream, address, value, flags)
@@ -210,8 +210,8 @@ impl OpenStream {
                 .with_hint("submit them in several batches")
                 .at(self.place()));
         }
-        let submission = Submission::begin(self, operation)?.host_bound();
         trace::queued!(stream = self.id(), count = operations.len(), "{operation}");
+        let submission = Submission::begin(self, operation)?.host_bound();
         // SAFETY: the caller keeps the addresses valid until the operations have run, or their memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_value_operations(call, stream, operations)
@@ -269,9 +269,9 @@ impl OpenStream {
     #[inline]
     #[track_caller]
     pub unsafe fn copy(&self, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
-        let submission = Submission::begin(self, "copying")?;
         let kind = copy_kind(to.memory, from.memory);
-        trace::queued!(bytes, stream = self.id(), ?kind, "{}", submission.operation());
+        trace::queued!(bytes, stream = self.id(), ?kind, "copying");
+        let submission = Submission::begin(self, "copying")?;
         let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
         // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this is
         // one.
@@ -292,8 +292,8 @@ impl OpenStream {
     /// capturing, which invalidates the capture, or a capture that has not ended uses the memory.
     #[track_caller]
     pub unsafe fn copy_peer(&self, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
+        trace::queued!(bytes, stream = self.id(), "copying between contexts");
         let submission = self.begin_peer_copy("copying between contexts", to.memory, from.memory)?;
-        trace::queued!(bytes, stream = self.id(), "{}", submission.operation());
         let (destination, source) = (to.memory.context(), from.memory.context());
         let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
         // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this is
@@ -335,8 +335,8 @@ impl OpenStream {
     /// Same as [`copy_peer`](Self::copy_peer).
     #[track_caller]
     pub unsafe fn copy_3d_peer(&self, to: &Arc<Allocation>, from: &Arc<Allocation>, copy: &Copy3d) -> Result<()> {
+        trace::queued!(stream = self.id(), extent = ?copy.extent, "copying a region between contexts");
         let submission = self.begin_peer_copy("copying a region between contexts", to, from)?;
-        trace::queued!(stream = self.id(), extent = ?copy.extent, "{}", submission.operation());
         let accesses = [MemoryAccess::read(from), MemoryAccess::write(to)];
         // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this is
         // one, and which holds a reference to its context.
@@ -365,8 +365,8 @@ impl OpenStream {
         if !module.context().is_same(self.context()) {
             return Err(other_context(operation, "module", self.place()));
         }
-        let submission = Submission::begin(self, operation)?;
         trace::queued!(bytes, stream = self.id(), "{operation}");
+        let submission = Submission::begin(self, operation)?;
         let kind = if from.memory.is_pinned() { CopyKind::HostToDevice } else { CopyKind::DeviceToDevice };
         // SAFETY: the caller promises that the ranges have that many bytes. The memory is freed, and the module unloaded, behind
         // the copy, and a capture retains both.
@@ -384,8 +384,8 @@ impl OpenStream {
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
     #[track_caller]
     pub unsafe fn copy_3d(&self, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
+        trace::queued!(stream = self.id(), extent = ?copy.extent, "copying a region");
         let submission = Submission::begin(self, "copying a region")?;
-        trace::queued!(stream = self.id(), extent = ?copy.extent, "{}", submission.operation());
         // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this is
         // one.
         submission.submit(accesses, |call, stream| unsafe { self.context().driver().copy_3d_async(call, copy, stream) })
@@ -443,8 +443,8 @@ impl OpenStream {
         from: u64,
         bytes: usize,
     ) -> Result<()> {
-        let submission = Submission::begin(self, operation)?;
         trace::queued!(bytes, stream = self.id(), ?kind, "{operation}");
+        let submission = Submission::begin(self, operation)?;
         // SAFETY: the caller keeps both ranges valid until the copy has run.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().copy_async(call, kind, to, from, bytes, stream)
@@ -469,10 +469,10 @@ impl OpenStream {
         pattern: FillPattern,
         count: usize,
     ) -> Result<()> {
+        trace::queued!(count, ?pattern, stream = self.id(), "filling");
         let submission = Submission::begin(self, "filling")?;
         // CUDA has no fill of 64 bits.
         let submission = if pattern.width() > 4 { submission.in_parts() } else { submission };
-        trace::queued!(count, ?pattern, stream = self.id(), "{}", submission.operation());
         // SAFETY: the caller keeps the range valid until the fill has run, or its memory is among the accesses and freed behind it.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().fill_async(call, address, pattern, count, stream)

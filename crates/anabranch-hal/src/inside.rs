@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static LAUNCHED_IN: Cell<Option<u64>> = const { Cell::new(None) };
-    static ONLY_ASKING: Cell<bool> = const { Cell::new(false) };
+    static HELPING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks the thread as executing work that was given to a driver, until it is dropped. Such work is host functions,
@@ -73,30 +73,33 @@ impl Drop for LaunchedIn {
     }
 }
 
-/// Marks the thread as one that only asks, until it is dropped: drivers that run work of the program in queries, because no
-/// other thread does, run none. For callers that hold locks.
+/// Marks the thread as one that holds no lock, until it is dropped: a driver that runs work of the program in queries, because no
+/// other thread does, may run some in those that the thread makes meanwhile, and in no others.
 #[derive(Debug)]
 #[must_use]
-pub struct OnlyAsking {
+pub struct Helping {
     before: bool,
     not_send: PhantomData<*const ()>,
 }
 
-impl OnlyAsking {
+impl Helping {
     /// Marks the thread.
+    #[inline]
     pub fn enter() -> Self {
-        let before = ONLY_ASKING.try_with(|asking| asking.replace(true)).unwrap_or(true);
+        let before = HELPING.try_with(|helping| helping.replace(true)).unwrap_or(false);
         Self { before, not_send: PhantomData }
     }
 
     /// Returns whether the thread is marked.
+    #[inline]
     pub fn is_entered() -> bool {
-        ONLY_ASKING.try_with(Cell::get).unwrap_or(true)
+        HELPING.try_with(Cell::get).unwrap_or(false)
     }
 }
 
-impl Drop for OnlyAsking {
+impl Drop for Helping {
+    #[inline]
     fn drop(&mut self) {
-        let _ = ONLY_ASKING.try_with(|asking| asking.set(self.before));
+        let _ = HELPING.try_with(|helping| helping.set(self.before));
     }
 }

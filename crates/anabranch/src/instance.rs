@@ -176,7 +176,8 @@ impl InstanceBuilder {
 
     /// Runs the host devices' work in an order that is derived from this number, which overrides `ANABRANCH_HOST_SEED`.
     /// The devices then have no threads of their own: work runs only in threads that synchronize, and one operation
-    /// runs in each query. The instance is [isolated](Self::isolated).
+    /// runs in each query. The threads of the library that await work, or release things later, make such queries, too: a host
+    /// function that waits for one of them waits for ever. The instance is [isolated](Self::isolated).
     pub fn host_seed(mut self, seed: u64) -> Self {
         self.host_settings.seed = Some(seed);
         self.isolated()

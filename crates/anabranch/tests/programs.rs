@@ -11,6 +11,8 @@
 //! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `elements` and `loss` have
 //! a kind of misuse each.
 //!
+//! With the feature `tracing`, a subscriber gets all that the library reports meanwhile.
+//!
 //! `ANABRANCH_PROGRAMS` says how many programs are run in all, and `PROPTEST_RNG_SEED` which. With `ANABRANCH_PROGRAMS_ON_CUDA`
 //! they run on a CUDA device, without what is for host devices only.
 
@@ -44,6 +46,9 @@ mod operation;
 mod run;
 #[path = "programs/share.rs"]
 mod share;
+#[cfg(feature = "tracing")]
+#[path = "programs/subscriber.rs"]
+mod subscriber;
 #[path = "programs/swap.rs"]
 mod swap;
 #[path = "programs/together.rs"]
@@ -85,6 +90,8 @@ fn programs() -> u32 {
 
 /// Runs programs, and makes one that fails as short as it can.
 fn run_programs(threads: usize, run: impl FnMut(&Program)) {
+    #[cfg(feature = "tracing")]
+    subscriber::listen();
     let mut config = Config {
         cases: programs(),
         failure_persistence: None,

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::host;
+use common::{assert_ends, host};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -89,6 +89,8 @@ fn waiting_is_a_span_and_queueing_an_event() {
         drop(buffer);
         stream.shutdown().unwrap();
     });
+    // What is reported while locks are held comes from the thread that releases things later.
+    anabranch::flush_deferred_drops();
     for (level, what, count) in [
         ("span DEBUG", "opening the primary context", 1),
         ("event DEBUG", "found a device", 1),
@@ -262,4 +264,61 @@ fn safety_89_what_a_subscriber_calls_is_refused_before_it_takes_a_lock() {
         refused.load(Ordering::SeqCst)
     });
     assert!(before > 10, "the subscriber was called {before} times");
+}
+
+/// Writes everything to a log, which threads of the program lock.
+struct Log(Arc<Mutex<u64>>);
+
+impl Log {
+    fn write(&self) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("anabranch")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        self.write();
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.write();
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn safety_128_a_subscriber_waits_for_a_thread_that_calls_the_library() {
+    assert_ends(|| {
+        let log = Arc::new(Mutex::new(0));
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                tracing::subscriber::with_default(Log(log.clone()), || {
+                    for round in 0..5000u32 {
+                        drop(stream.upload(&[round; 4]).unwrap());
+                    }
+                });
+            });
+            threads.spawn(|| {
+                for round in 0..5000u32 {
+                    let mut written = log.lock().unwrap();
+                    *written += u64::from(stream.download(&stream.upload(&[round; 4]).unwrap()).unwrap()[0]);
+                }
+            });
+        });
+        assert!(*log.lock().unwrap() > 5000);
+    });
 }

@@ -13,7 +13,7 @@ use crate::raw_event::RawEvent;
 use crate::stream::SyncEvent;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::timeline::TimelinePoint;
-use anabranch_hal::Status;
+use anabranch_hal::{Helping, Status};
 use anabranch_sync::Mutex;
 use std::sync::{Arc, Weak};
 
@@ -31,11 +31,12 @@ struct State {
 }
 
 /// What shows whether the record is complete.
+#[derive(Clone)]
 enum Source {
     /// The event, which has captured nothing else since.
     Event(Arc<RawEvent>),
     /// Another event, because the original was recorded again.
-    Copy(PooledEvent),
+    Copy(Arc<PooledEvent>),
     /// Nothing needs to be queried any more.
     Over(Result<()>),
 }
@@ -52,16 +53,31 @@ impl Source {
             Self::Over(result) => Some(result.clone()),
         }
     }
+
+    /// Whether both show the same.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Event(one), Self::Event(other)) => Arc::ptr_eq(one, other),
+            (Self::Copy(one), Self::Copy(other)) => Arc::ptr_eq(one, other),
+            (Self::Over(_), Self::Over(_)) => true,
+            _ => false,
+        }
+    }
 }
 
 impl State {
     fn check(&mut self) -> Option<Result<()>> {
         let result = self.source.check();
+        self.note(result.as_ref());
+        result
+    }
+
+    /// Notes what the source has said.
+    fn note(&mut self, result: Option<&Result<()>>) {
         self.forget_point_of_shared();
-        if let (Some(Ok(())), Some(point)) = (&result, &self.point) {
+        if let (Some(Ok(())), Some(point)) = (result, &self.point) {
             point.reached();
         }
-        result
     }
 
     /// Called after the event was asked, which may have been recorded by a launch of a graph, or by another process.
@@ -91,7 +107,19 @@ impl AwaitedRecord {
 
     /// Whether it is complete.
     pub fn check(&self) -> Option<Result<()>> {
-        self.state.lock().check()
+        loop {
+            let source = self.state.lock().source.clone();
+            // Unlocked: a driver may run work of the program when it is asked.
+            let result = {
+                let _helping = Helping::enter();
+                source.check()
+            };
+            let mut state = self.state.lock();
+            if state.source.is_same(&source) {
+                state.note(result.as_ref());
+                return result;
+            }
+        }
     }
 
     /// Stops using the event, which is about to be recorded again.
@@ -106,7 +134,7 @@ impl AwaitedRecord {
         }
         let copy = event.copy_record("recording an event that is awaited")?;
         state.forget_point_of_shared();
-        state.source = Source::Copy(PooledEvent::from_handle(&self.context, copy));
+        state.source = Source::Copy(Arc::new(PooledEvent::from_handle(&self.context, copy)));
         Ok(())
     }
 }

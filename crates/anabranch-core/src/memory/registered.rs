@@ -13,7 +13,7 @@ use crate::ranks;
 use crate::stream::PendingWork;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
-use anabranch_hal::{Access, Capabilities, DevicePointer, RegisterFlags, Status};
+use anabranch_hal::{Access, Capabilities, DevicePointer, Helping, RegisterFlags, Status};
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ unsafe fn register(
 /// # Errors
 /// Any error that the driver returns.
 pub(super) fn unregister(context: &ContextCore, address: DevicePointer) -> Result<()> {
-    trace::span!("unregistering host memory", address = address.0, device = %context.device());
+    trace::rare_elsewhere!(device = context.device().clone(), address = address.0; address, %device, "unregistering host memory");
     let call = context.call(UNREGISTERING);
     let pointer = std::ptr::with_exposed_provenance_mut(address.0 as usize);
     let unregister = || {
@@ -309,7 +309,11 @@ fn outlast(history: &AccessHistory) {
     let mut uses = history.pending();
     let mut pending = PendingWork::default();
     uses.iter().for_each(|last| pending.add(&last.stream));
-    while !pending.is_over() {
+    let is_over = |pending: &mut PendingWork| {
+        let _helping = Helping::enter();
+        pending.is_over()
+    };
+    while !is_over(&mut pending) {
         // Where no event is to be had, the streams that are still there can be asked themselves.
         uses.retain(|last| !last.stream.is_known_to_be_idle());
         if uses.is_empty() {

@@ -9,7 +9,7 @@ use crate::reaper::{self, Attempt};
 use crate::stream::PendingWork;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
-use anabranch_hal::{PinnedFlags, Status};
+use anabranch_hal::{Helping, PinnedFlags, Status};
 use std::sync::Arc;
 
 const FLAGS: PinnedFlags = PinnedFlags::PORTABLE.union(PinnedFlags::DEVICE_MAP);
@@ -63,7 +63,11 @@ impl StagingBlock {
     pub fn give_back_after(self, work: Outstanding) {
         let mut block = Some(self);
         reaper::attempt(work.queue(), move || {
-            if !work.is_over() {
+            let is_over = {
+                let _helping = Helping::enter();
+                work.is_over()
+            };
+            if !is_over {
                 return Attempt::Pending;
             }
             // In a context that is lost something may still be running.

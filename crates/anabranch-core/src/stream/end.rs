@@ -73,7 +73,7 @@ impl StreamCore {
             return Ok(true);
         }
         let operation = "destroying a stream";
-        trace::rare!(stream = self.id, device = %self.context.device(), "destroying a stream");
+        trace::rare_elsewhere!(stream = self.id, device = self.context.device().clone(); stream, %device, "destroying a stream");
         // SAFETY: the state says that the stream has ended, so nobody uses the handle after this.
         unsafe { self.context.driver().stream_destroy(&self.context.call(operation), self.handle) }
             .during(operation, || self.place())?;

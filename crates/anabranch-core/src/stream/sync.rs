@@ -350,7 +350,6 @@ impl StreamCore {
         let mut sync = self.sync.lock();
         let (handle, _) = sync.live().filter(|_| self.can_record())?;
         let operation = "freeing in stream order";
-        trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
         let waits: Result<()> = events.iter().try_for_each(|earlier| {
             self.wait_for_raw(handle, &earlier.event)?;
             self.count_orders(1);
@@ -365,6 +364,9 @@ impl StreamCore {
                 .during(operation, || self.place())
         });
         self.shared.work().note();
+        drop(sync);
+        // Those who free memory may hold locks.
+        trace::queued_elsewhere!(stream = self.id; ?address, stream, "freeing in stream order");
         freed
     }
 
@@ -437,7 +439,8 @@ impl OpenStream {
             return Ok(false);
         }
         let Some(recorded) = earlier.sync_event()? else { return Ok(false) };
-        trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
+        // Work that is being submitted holds locks.
+        trace::queued_elsewhere!(stream = self.id, behind = earlier.id; stream, behind, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
         let is_elsewhere = !earlier.context.is_same(&self.context);
         let _host_bound = is_elsewhere.then(|| self.context.submit_host_bound());

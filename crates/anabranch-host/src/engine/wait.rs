@@ -8,7 +8,8 @@ use super::context::WaitStrategy;
 use super::core::{Engine, Pace};
 use super::queue::Inspection;
 use super::stream::{ContextCore, Entry, ParkedOn, Position, StreamState, Waiter};
-use anabranch_hal::OnlyAsking;
+use anabranch_hal::Helping;
+use anabranch_sync::{Rank, require_none_held};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,15 +159,18 @@ impl Engine {
         self.scheduler.pop().is_some_and(|task| task.run(self, Pace::Single))
     }
 
-    /// What a query does for the work that it asks after: it runs one entry or node that is ready, chosen by the seed where
+    /// What a query does for the work that it asks after, if whoever asks holds no lock: it runs one entry or node that is ready, chosen by the seed where
     /// the engine is deterministic, and else only where a worker could not be started.
     #[inline]
     pub(crate) fn help_with_query(&self) {
+        let helps = self.is_deterministic() || self.scheduler.lacks_workers();
+        if !helps || !Helping::is_entered() {
+            return;
+        }
+        require_none_held(Rank::LOWEST);
         if self.is_deterministic() {
-            if !OnlyAsking::is_entered() {
-                self.step();
-            }
-        } else if self.scheduler.lacks_workers() && !OnlyAsking::is_entered() {
+            self.step();
+        } else {
             self.run_one_without_workers();
         }
     }

@@ -8,6 +8,7 @@ use crate::stream::Stream;
 use anabranch_core::host_work::refuse_inside;
 use anabranch_core::memory::{Allocation, byte_size};
 use anabranch_core::submission::refuse_captured_memory;
+use anabranch_core::trace;
 use anabranch_hal::Status;
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -65,7 +66,7 @@ impl Stream {
     /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
-        self.zeroed(|| Buffer::stream_ordered(self, length, None))
+        self.zeroed(length, |length| Buffer::stream_ordered(self, length, None))
     }
 
     /// Like [`allocate_zeroed`](Self::allocate_zeroed), but from another pool.
@@ -75,16 +76,22 @@ impl Stream {
     /// the device.
     #[track_caller]
     pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
-        self.zeroed(|| Buffer::stream_ordered(self, length, Some(pool)))
+        self.zeroed(length, |length| Buffer::stream_ordered(self, length, Some(pool)))
     }
 
     /// Fills fresh memory. Both are captured, or neither is: the stream neither joins nor leaves a capture in between.
-    fn zeroed<T: Pod>(&self, allocate: impl FnOnce() -> Result<Buffer<T>>) -> Result<Buffer<T>> {
+    fn zeroed<T: Pod>(&self, length: usize, allocate: impl FnOnce(usize) -> Result<Buffer<T>>) -> Result<Buffer<T>> {
         // Before the lock, which the thread may hold around the host function.
         refuse_inside("allocating in stream order").map_err(|error| error.at(self.core().place()))?;
         self.core().refuse_captured_by_another_instance("allocating in stream order")?;
+        trace::queued!(
+            bytes = length.saturating_mul(size_of::<T>()),
+            stream = self.core().id(),
+            "allocating in stream order, and filling with zeros"
+        );
+        let _whole = trace::Whole::begin();
         let _submitting = self.core().shared().membership().submitting();
-        let mut buffer = allocate()?;
+        let mut buffer = allocate(length)?;
         self.fill_zero(&mut buffer)?;
         Ok(buffer)
     }

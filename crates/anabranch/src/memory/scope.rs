@@ -10,6 +10,7 @@ use anabranch_core::memory::Allocation;
 use anabranch_core::stream::SyncEvent;
 use anabranch_core::submission::refuse_captured_memory;
 use anabranch_core::thread_capture_mode::with_relaxed_capture_mode;
+use anabranch_core::trace;
 use anabranch_hal::{Failure, Status};
 use anabranch_sync::Mutex;
 use bytemuck::Pod;
@@ -219,6 +220,8 @@ impl Stream {
 pub(crate) fn uncaptured<R>(stream: &Stream, operation: &'static str, queue: impl FnOnce() -> Result<R>) -> Result<R> {
     // Before the lock, which the thread may hold around the host function.
     refuse_inside(operation).map_err(|error| error.at(stream.core().place()))?;
+    trace::queued!(stream = stream.core().id(), "{operation}");
+    let _whole = trace::Whole::begin();
     let _submitting = stream.core().shared().membership().submitting();
     stream.core().refuse_while_capturing(operation)?;
     queue()
