@@ -34,6 +34,49 @@ NEGATIVE = "can't convert negative value to size_t"
 LARGE = "Python int too large to convert to C unsigned long"
 
 
+def written(**options):
+    architecture, *others = ProgramOptions(arch="sm_90", **options).as_bytes("nvrtc")
+    assert architecture == b"-arch=sm_90"
+    return [option.decode() for option in others]
+
+
+def test_macros():
+    either = "Union[str, tuple[str, str]]"
+    for given, message in (
+        ([], f"{either}, list[{either}], got []"),
+        ([5], f"{either}, list[{either}], got [5]"),
+        (5, f"{either}, list[{either}], got 5"),
+        ({"a": 1}, f"{either}, list[{either}], got {{'a': 1}}"),
+        ((), "tuple[str, str], got ()"),
+        (("A", "1", "2"), "tuple[str, str], got ('A', '1', '2')"),
+        ((("A", "1"), "B"), "tuple[str, str], got (('A', '1'), 'B')"),
+        ([("A", 5)], "tuple[str, str], got ('A', 5)"),
+        (["A", 5], f"{either}, got 5"),
+        (["A", ["B", "1"]], f"{either}, got ['B', '1']"),
+    ):
+        refuse(RuntimeError, f"Expected define_macro {message}", written, define_macro=given)
+    assert written(define_macro="A") == ["--define-macro=A"]
+    assert written(define_macro=("A", "1")) == ["--define-macro=A=1"]
+    assert written(define_macro=["A", ("B", "1")]) == ["--define-macro=A", "--define-macro=B=1"]
+
+
+def test_options_of_programs():
+    for name in ("undefine_macro", "include_path", "pre_include", "ptxas_options", "diag_error", "diag_suppress", "diag_warn"):
+        assert written(**{name: 1.5}) == written(**{name: ()}) == []
+    assert written(undefine_macro=5) == written(ptxas_options=5) == []
+    assert written(diag_warn=5, diag_error=["a", 1]) == ["--diag-error=a", "--diag-error=1", "--diag-warn=5"]
+    assert written(undefine_macro=range(2)) == ["--undefine-macro=0", "--undefine-macro=1"]
+    assert written(device_code_optimize=False) == [] and written(device_code_optimize=True) == ["--dopt=on"]
+    assert written(no_cache=False) == []
+    assert written(no_cache=True, minimal=True, fdevice_time_trace="x", device_float128=True) == [
+        "--device-float128",
+        "--minimal",
+        "--no-cache",
+        "--fdevice-time-trace=x",
+    ]
+    refuse(AttributeError, "'int' object has no attribute 'encode'", ProgramOptions, 5)
+
+
 @pytest.mark.parametrize("kind", ["cubin", "ptx", "fatbin", "ltoir", "object", "library"])
 def test_object_code(kind):
     make = getattr(ObjectCode, f"from_{kind}")
