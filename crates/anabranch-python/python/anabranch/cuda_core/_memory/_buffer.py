@@ -233,8 +233,8 @@ class Buffer:
     if sys.version_info >= (3, 12):
 
         def __buffer__(self, flags: int, /) -> memoryview:
-            """A view of memory of the host. Waits until work that uses it is complete."""
-            return call(self._here().__buffer__, flags)
+            """A view of memory of the host, which keeps the buffer. Waits until work that uses it is complete."""
+            return memoryview(_Viewed(self))
 
     @property
     def handle(self) -> int:
@@ -310,6 +310,18 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"<Buffer ptr={self.handle:#x} size={self.size}>"
+
+
+if sys.version_info >= (3, 12):
+
+    class _Viewed:
+        """What a view keeps. A view of the package's buffer would not keep that of the program, which closes it at its end."""
+
+        def __init__(self, buffer: Buffer) -> None:
+            self._buffer = buffer
+
+        def __buffer__(self, flags: int, /) -> memoryview:
+            return call(self._buffer._here().__buffer__, flags)
 
 
 # The open buffers by their addresses, for launches that get an address.
