@@ -86,3 +86,12 @@ def test_object_code(kind):
     refuse(TypeError, wrong.format("symbol_mapping", "dict", "list"), make, b"x", symbol_mapping=[])
     refuse(TypeError, "Expected type str or bytes or bytearray, but got NoneType", make, None)
     assert make(b"x", symbol_mapping=None).symbol_mapping == {}
+
+
+def test_hashes_of_what_is_closed(device, stream):
+    for make in (device.create_stream, device.create_event):
+        first, second = make(), make()
+        assert hash(first) == first.handle != hash(second)
+        first.close()
+        second.close()
+        assert hash(first) == hash(second) == 0 and first == second

@@ -88,7 +88,7 @@ class Context:
         return self.handle == other.handle
 
     def __hash__(self) -> int:
-        return hash((Context, self._handle_value))
+        return hash(self.handle or 0)
 
     def __repr__(self) -> str:
         return f"<Context handle={self.handle or 0:#x} device={self._device_id}>"

@@ -255,7 +255,7 @@ class Event:
         return self.handle == other.handle
 
     def __hash__(self) -> int:
-        return self._handle_value
+        return self.handle
 
     def __repr__(self) -> str:
         return f"<Event handle={self.handle:#x}>"
