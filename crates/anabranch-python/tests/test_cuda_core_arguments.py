@@ -34,6 +34,90 @@ NEGATIVE = "can't convert negative value to size_t"
 LARGE = "Python int too large to convert to C unsigned long"
 
 
+class Indexed:
+    def __index__(self):
+        return 7
+
+
+class Number:
+    def __int__(self):
+        return 7
+
+
+NO_SIZES: list[tuple[Any, type[Exception], str]] = [
+    *((value, TypeError, REQUIRED) for value in ((2, 3), [4], "a", "4", b"4", None, Indexed())),
+    (-1, OverflowError, NEGATIVE),
+    (-(1 << 70), OverflowError, NEGATIVE),
+    (1 << 64, OverflowError, LARGE),
+]
+
+
+@pytest.mark.parametrize(("size", "kind", "message"), NO_SIZES)
+def test_sizes_that_are_refused(device, stream, definition, size, kind, message):
+    refuse(kind, message, device.allocate, size, stream=stream)
+    for resource in (DeviceMemoryResource(device), PinnedMemoryResource(), ManagedMemoryResource(), GraphMemoryResource(device)):
+        refuse(kind, message, resource.allocate, size, stream=stream)
+        refuse(kind, message, resource.deallocate, 0, size, stream=stream)
+        # Before anything is asked of the stream.
+        refuse(kind, message, resource.deallocate, 0, size, stream=3)
+        refuse(kind, message, resource.allocate, size, stream=3)
+    refuse(kind, message, LegacyPinnedMemoryResource().allocate, size)
+    for cls in (Buffer, ManagedBuffer):
+        refuse(kind, message, cls.from_handle, 4096, size)
+        refuse(kind, message, cls.from_handle, None, size, 5)
+    refuse(kind, message, Stream.from_handle, size)
+    refuse(kind, message, definition.allocate, size)
+    buffer = device.allocate(4, stream=stream)
+    refuse(kind, message, definition.memcpy, buffer, buffer, size)
+    refuse(kind, message, definition.memset, buffer, 1, size)
+
+
+def test_sizes_are_numbers(device, stream):
+    for size in (True, 1.5, 1, Number()):
+        expected = int(size)
+        for resource in (DeviceMemoryResource(device), PinnedMemoryResource(), ManagedMemoryResource()):
+            buffer = resource.allocate(size, stream=stream)
+            assert (buffer.size, type(buffer.size)) == (expected, int)
+            buffer.fill(1, stream=stream)
+        found = Buffer.from_handle(4096, size).size
+        assert (found, type(found)) == (expected, int)
+    assert Buffer.from_handle(4096, -0.5).size == 0
+    stream.sync()
+
+
+def test_addresses():
+    message = "int() argument must be a string, a bytes-like object or a real number, not "
+    refuse(TypeError, f"{message}'NoneType'", Buffer.from_handle, None, 16)
+    refuse(TypeError, f"{message}'list'", Buffer.from_handle, [], 16)
+    refuse(OverflowError, NEGATIVE, Buffer.from_handle, -1, 16)
+    refuse(OverflowError, LARGE, Buffer.from_handle, 1 << 64, 16)
+    # The other arguments come first.
+    refuse(ValueError, "stream requires a memory resource (mr)", Buffer.from_handle, None, 16, stream=LEGACY_DEFAULT_STREAM)
+    assert [Buffer.from_handle(pointer, 16).handle for pointer in (0, "12", 5.7, Indexed())] == [0, 12, 5, 7]
+
+
+def test_addresses_that_are_freed(device, stream):
+    for resource in (DeviceMemoryResource(device), PinnedMemoryResource(), ManagedMemoryResource(), GraphMemoryResource(device)):
+        for address in (None, "a", "12"):
+            refuse(TypeError, REQUIRED, resource.deallocate, address, 1, stream=stream)
+        refuse(OverflowError, NEGATIVE, resource.deallocate, -1, 1, stream=stream)
+        refuse(TypeError, "Stream or GraphBuilder expected, got int", resource.deallocate, "a", 1, stream=3)
+
+
+def test_arguments_of_dlpack(device, stream):
+    buffer = device.allocate(16, stream=stream)
+    wrong = "Argument '{}' has incorrect type (expected {}, got {})"
+    for keywords, message in (
+        ({"stream": "a"}, wrong.format("stream", "int", "str")),
+        ({"stream": "a", "max_version": 5}, wrong.format("stream", "int", "str")),
+        ({"stream": "a", "copy": True}, wrong.format("stream", "int", "str")),
+        ({"max_version": 5, "dl_device": 5}, wrong.format("max_version", "tuple", "int")),
+        ({"dl_device": 5}, wrong.format("dl_device", "tuple", "int")),
+        ({"copy": 5}, wrong.format("copy", "bool", "int")),
+    ):
+        refuse(TypeError, message, buffer.__dlpack__, **keywords)
+
+
 def written(**options):
     architecture, *others = ProgramOptions(arch="sm_90", **options).as_bytes("nvrtc")
     assert architecture == b"-arch=sm_90"
@@ -86,6 +170,15 @@ def test_object_code(kind):
     refuse(TypeError, wrong.format("symbol_mapping", "dict", "list"), make, b"x", symbol_mapping=[])
     refuse(TypeError, "Expected type str or bytes or bytearray, but got NoneType", make, None)
     assert make(b"x", symbol_mapping=None).symbol_mapping == {}
+
+
+def test_numbers_of_builders(device):
+    builder = device.create_graph_builder().begin_building()
+    wrong = "Argument 'count' has incorrect type (expected int, got str)"
+    refuse(TypeError, wrong, builder.split, "a")
+    refuse(TypeError, wrong, builder.switch, None, "a")
+    assert len(builder.split(2.5)) == 2
+    builder.close()
 
 
 def test_hashes_of_what_is_closed(device, stream):

@@ -13,7 +13,7 @@ from .._errors import AnabranchError
 from . import _state
 from ._context import Context
 from ._event import Event, EventOptions
-from ._utils.cuda_utils import call, check_or_create_options, failed, read_bool, read_int
+from ._utils.cuda_utils import call, check_or_create_options, failed, read_bool, read_int, size_of
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -132,9 +132,7 @@ class Stream:
 
         Raises `TypeError` for what is no integer. Drivers trust handles: a wrong one may end the process.
         """
-        if not hasattr(handle, "__index__") and not hasattr(handle, "__int__"):
-            raise TypeError("an integer is required")
-        return Stream._of(int(handle), None, None, owned=False)
+        return Stream._of(size_of(handle), None, None, owned=False)
 
     def _open(self) -> _anabranch.Stream:
         """The stream of the package."""

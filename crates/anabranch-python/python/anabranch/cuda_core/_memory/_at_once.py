@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import _anabranch
-from .._stream import Stream, Stream_accept
+from .._stream import Stream
 from ._pool import free
 from ._process import ProcessMemoryResource
 
@@ -31,8 +31,7 @@ class AtOnceMemoryResource(ProcessMemoryResource):
 
     def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
         """Frees the buffer of this address in the order of a stream."""
-        Stream_accept(stream)
-        free(ptr, stream)
+        free(ptr, size, stream)
 
     def close(self) -> None:
         """Ends allocations, if the resource was made with options. Buffers remain valid."""

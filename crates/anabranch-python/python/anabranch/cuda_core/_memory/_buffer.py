@@ -10,7 +10,16 @@ from ... import _anabranch
 from ..._errors import AnabranchError
 from .. import _state
 from .._stream import Stream, Stream_accept, default_stream
-from .._utils.cuda_utils import CUDAError, call, check_argument, failed, parse_fill_value, read_int
+from .._utils.cuda_utils import (
+    CUDAError,
+    call,
+    check_argument,
+    check_int,
+    failed,
+    parse_fill_value,
+    read_int,
+    size_of,
+)
 from ._resource import MemoryResource
 
 if TYPE_CHECKING:
@@ -85,15 +94,16 @@ class Buffer:
         owner: object | None,
         stream: Stream | GraphBuilder | None,
     ) -> Self:
-        address = int(ptr or 0)
-        if size < 0 or address < 0:
-            raise OverflowError("can't convert negative value to size_t")
+        size = size_of(size)
         if mr is not None:
             check_argument("mr", mr, MemoryResource)
         if mr is not None and owner is not None:
             raise ValueError("owner and memory resource cannot be both specified together")
         if stream is not None and mr is None:
             raise ValueError("stream requires a memory resource (mr)")
+        # ``None`` is an address of closed buffers only, and fails.
+        given: Any = ptr
+        address = size_of(int(given))
         freed_in = None
         if mr is not None:
             freed_in = default_stream() if stream is None else Stream_accept(stream)
@@ -218,11 +228,16 @@ class Buffer:
         copy: bool | None = None,
     ) -> Any:
         """A capsule for another library, whose stream follows the uses of the memory."""
+        if stream is not None:
+            stream = check_int("stream", stream)
+        for name, value, kind in (("max_version", max_version, tuple), ("dl_device", dl_device, tuple), ("copy", copy, bool)):
+            if value is not None:
+                check_argument(name, value, kind)
         if dl_device is not None:
             raise BufferError("Sorry, not supported: dl_device other than None")
         if copy is True:
             raise BufferError("Sorry, not supported: copy=True")
-        if max_version is not None and len(check_argument("max_version", max_version, tuple)) != 2:
+        if max_version is not None and len(max_version) != 2:
             raise BufferError(f"Expected max_version tuple[int, int], got {max_version}")
         return call(self._here().__dlpack__, stream=stream, max_version=max_version)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _state
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import call, read_bool
+from .._utils.cuda_utils import call, read_bool, size_of
 from ._buffer import Buffer
 from ._pool import free
 from ._resource import MemoryResource
@@ -91,6 +91,7 @@ class GraphMemoryResource(MemoryResource):
         """Adds an allocation of so many bytes, filled with zeros, to a graph. Raises `RuntimeError` for a stream that does
         not capture.
         """
+        size = size_of(size)
         into = Stream_accept(stream)
         inner = into._open()
         if not read_bool(inner, "is_capturing"):
@@ -101,8 +102,7 @@ class GraphMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
         """Adds the end of the buffer of this address to the graph."""
-        Stream_accept(stream)
-        free(ptr, stream)
+        free(ptr, size, stream)
 
     def close(self) -> None:
         """Does nothing."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import call, check_or_create_options
+from .._utils.cuda_utils import call, check_or_create_options, size_of
 from ..typing import ManagedMemoryLocationType
 from ._at_once import AtOnceMemoryResource
 from ._managed_buffer import ManagedBuffer
@@ -40,6 +40,7 @@ class ManagedMemoryResource(AtOnceMemoryResource):
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> ManagedBuffer:
         """Allocates so many bytes in the context of a stream."""
+        size = size_of(size)
         into = Stream_accept(stream)
         inner = call(self._context_of(into).allocate_managed, size, "int8")
         return ManagedBuffer._of(inner, size, self, into)

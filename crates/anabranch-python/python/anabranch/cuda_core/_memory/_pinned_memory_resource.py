@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import _state
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import call, check_or_create_options
+from .._utils.cuda_utils import call, check_or_create_options, size_of
 from ._at_once import AtOnceMemoryResource
 from ._buffer import Buffer
 from ._pool import free
@@ -50,6 +50,7 @@ class PinnedMemoryResource(AtOnceMemoryResource):
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> Buffer:
         """Allocates so many bytes in the context of a stream."""
+        size = size_of(size)
         into = Stream_accept(stream)
         return _allocate(self._context_of(into), size, self, into)
 
@@ -66,6 +67,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         """Allocates so many bytes in the current context. The stream is not used."""
         if stream is not None:
             Stream_accept(stream)
+        size = size_of(size)
         return _allocate(_state.current_context()._open(), size, self, None)
 
     def deallocate(
@@ -75,7 +77,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         into = None if stream is None else Stream_accept(stream)
         if into is not None:
             into.sync()
-        free(ptr, into if into is not None else Stream._legacy_default())
+        free(ptr or 0, size, into if into is not None else Stream._legacy_default())
 
     @property
     def device_id(self) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _anabranch
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import CUDAError, call, read_bool, read_int
+from .._utils.cuda_utils import CUDAError, call, read_bool, read_int, size_of
 from ._buffer import Buffer, buffer_at
 from ._process import ProcessMemoryResource
 
@@ -90,6 +90,7 @@ class PoolMemoryResource(ProcessMemoryResource):
 
         Raises `RuntimeError` for a stream that captures: use `GraphMemoryResource` there.
         """
+        size = size_of(size)
         into = Stream_accept(stream)
         pool = self._open()
         inner = into._open()
@@ -102,8 +103,7 @@ class PoolMemoryResource(ProcessMemoryResource):
 
     def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
         """Frees the buffer of this address in the order of a stream. Raises `CUDAError` if there is none."""
-        Stream_accept(stream)
-        free(ptr, stream)
+        free(ptr, size, stream)
 
     @property
     def attributes(self) -> _MemPoolAttributes:
@@ -117,9 +117,11 @@ class PoolMemoryResource(ProcessMemoryResource):
 
 
 
-def free(ptr: DevicePointerType, stream: Stream | GraphBuilder) -> None:
+def free(ptr: DevicePointerType, size: int, stream: Stream | GraphBuilder) -> None:
     """Frees the buffer of this address in the order of a stream."""
-    address = int(ptr or 0)
+    size_of(size)
+    Stream_accept(stream)
+    address = size_of(ptr)
     buffer = buffer_at(address)
     if buffer is not None:
         buffer.close(stream)

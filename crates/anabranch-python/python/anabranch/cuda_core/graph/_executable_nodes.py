@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .._event import Event
 from .._launch_config import LaunchConfig
 from .._module import Kernel
-from .._utils.cuda_utils import call, check_argument, parse_fill_value
+from .._utils.cuda_utils import call, check_argument, parse_fill_value, size_of
 from ._child_node import ChildGraphNode
 from ._definition import GraphDefinition
 from ._host_nodes import EventRecordNode, EventWaitNode, HostCallbackNode
 from ._memory_nodes import MemcpyNode, MemsetNode
 from ._node import GraphNode
-from ._operand import operand, size_of
+from ._operand import operand
 from ._work_nodes import KernelNode
 from ._works import EventWork, FillWork, call_work, copy_work, kernel_work, require_plain
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..._errors import AnabranchError
 from .._stream import Stream
-from .._utils.cuda_utils import CUDAError, call, check_argument, describe, read_bool
+from .._utils.cuda_utils import CUDAError, call, check_argument, check_int, describe, read_bool
 from ._condition import GraphCondition
 from ._definition import GraphDefinition
 from ._executable import Graph
@@ -219,6 +219,7 @@ class GraphBuilder:
 
         Raises `ValueError` for less than two, and `RuntimeError` if the capture has not begun.
         """
+        count = check_int("count", count)
         stream = self._open()
         if count < 2:
             raise ValueError(f"Invalid split count: expecting >= 2, got {count}")
@@ -305,7 +306,7 @@ class GraphBuilder:
 
     def switch(self, condition: GraphCondition, count: int) -> tuple[GraphBuilder, ...]:
         """Adds so many cases, of which that runs whose number the condition is, if there is one. Returns their builders."""
-        return self._add_condition(condition, "switch", count)
+        return self._add_condition(condition, "switch", check_int("count", count))
 
     def while_loop(self, condition: GraphCondition) -> GraphBuilder:
         """Adds what runs again and again while the condition is not 0. Returns its builder."""

@@ -11,13 +11,13 @@ from .._device import Device
 from .._event import Event
 from .._launch_config import LaunchConfig
 from .._module import Kernel
-from .._utils.cuda_utils import CUDAError, call, check_argument, parse_fill_value
+from .._utils.cuda_utils import CUDAError, call, check_argument, parse_fill_value, size_of
 from ..typing import GraphMemoryType
 from ._adjacency import AdjacencySetProxy
 from ._condition import GraphCondition
 from ._hierarchy import Hierarchy, allocation_at, bodies_of, graphs_within
 from ._node_type import TYPES, CUgraphNodeType
-from ._operand import operand, size_of
+from ._operand import operand
 from ._works import (
     AllocationWork,
     ChildWork,
