@@ -118,6 +118,84 @@ def test_arguments_of_dlpack(device, stream):
         refuse(TypeError, message, buffer.__dlpack__, **keywords)
 
 
+def test_options_of_events(device):
+    message = "Expected bool, got int"
+    for cls in (EventOptions, FormerEventOptions):
+        refuse(TypeError, message, cls, 1, 2, 3)
+        options = cls(None, True, False)
+        refuse(TypeError, message, setattr, options, "ipc_enabled", 3)
+        options.ipc_enabled = None
+        assert options == cls(None, True, None)
+        with pytest.raises(AttributeError):
+            setattr(options, "whatever", 1)
+    refuse(TypeError, message, device.create_event, {"timing_enabled": 1})
+    refuse(TypeError, "Expected bool, got str", EventOptions, "x")
+
+
+def test_options_of_streams(device):
+    for given in (True, 1, "a"):
+        assert repr(StreamOptions(given)) == "StreamOptions(nonblocking=True, priority=None)"
+    for given in (False, 0, None, []):
+        assert repr(StreamOptions(given)) == "StreamOptions(nonblocking=False, priority=None)"
+    refuse(TypeError, "Expected int, got str", StreamOptions, True, "a")
+    refuse(TypeError, "Expected int, got str", device.create_stream, options={"priority": "a"})
+    assert [repr(StreamOptions(priority=given).priority) for given in (1.5, True, Indexed())] == ["1", "1", "7"]
+    options = StreamOptions()
+    options.nonblocking, options.priority = 0, -1.5  # type: ignore[assignment]
+    assert repr(options) == "StreamOptions(nonblocking=False, priority=-1)"
+    with pytest.raises(AttributeError, match="object has no attribute 'whatever'"):
+        setattr(options, "whatever", 1)
+
+
+def test_options_of_memory_resources():
+    assert repr(DeviceMemoryResourceOptions(5, 5.5)) == "DeviceMemoryResourceOptions(ipc_enabled=True, max_size=5)"
+    assert repr(PinnedMemoryResourceOptions(None, None, 1.5)) == (
+        "PinnedMemoryResourceOptions(ipc_enabled=False, max_size=None, numa_id=1)"
+    )
+    assert repr(ManagedMemoryResourceOptions(True, 5)) == (
+        "ManagedMemoryResourceOptions(preferred_location=1, preferred_location_type=5)"
+    )
+    message = "Expected int, got str"
+    refuse(TypeError, message, DeviceMemoryResourceOptions, 5, "b")
+    refuse(TypeError, message, PinnedMemoryResourceOptions, max_size="a")
+    refuse(TypeError, message, PinnedMemoryResourceOptions, numa_id="a")
+    refuse(TypeError, message, ManagedMemoryResourceOptions, "a")
+    for options in (DeviceMemoryResourceOptions(), PinnedMemoryResourceOptions(), ManagedMemoryResourceOptions()):
+        with pytest.raises(AttributeError):
+            setattr(options, "whatever", 1)
+
+
+def test_launch_configurations():
+    wrong = "Argument 'shmem_size' has incorrect type (expected int, got str)"
+    refuse(TypeError, wrong, LaunchConfig, 1, None, 1, "a")
+    for given, expected in ((1.5, 1), (True, 1), (Indexed(), 7), (-1, -1), (None, 0)):
+        assert repr(LaunchConfig(1, None, 1, given).shmem_size) == repr(expected)
+    for size, message in (
+        (1 << 31, "value too large to convert to int"),
+        (-(1 << 31) - 1, "value too large to convert to int"),
+        (1 << 63, "Python int too large to convert to C long"),
+    ):
+        refuse(OverflowError, message, LaunchConfig, 1, None, 1, size)
+        refuse(OverflowError, message, setattr, LaunchConfig(1, None, 1), "shmem_size", size)
+    config = LaunchConfig(grid=1, block=1)
+    for wrong_size in ("a", None, Indexed()):
+        refuse(TypeError, REQUIRED, setattr, config, "shmem_size", wrong_size)
+    for name, given, kept in (
+        ("shmem_size", 1.5, 1),
+        ("is_cooperative", "a", True),
+        ("is_cooperative", 0, False),
+        ("programmatic_stream_serialization", 5, True),
+        ("grid", None, None),
+        ("block", None, None),
+        ("cluster", None, None),
+    ):
+        setattr(config, name, given)
+        assert repr(getattr(config, name)) == repr(kept)
+    refuse(TypeError, "Expected tuple, got list", setattr, config, "grid", [1])
+    with pytest.raises(AttributeError, match="object has no attribute 'whatever'"):
+        setattr(config, "whatever", 5)
+
+
 def written(**options):
     architecture, *others = ProgramOptions(arch="sm_90", **options).as_bytes("nvrtc")
     assert architecture == b"-arch=sm_90"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _anabranch
 from .._errors import AnabranchError
 from . import _state
+from ._utils.classes import CheckedOptions, optional_bool
 from ._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, failed
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ INVALID_HANDLE = 400
 INTERPROCESS_BYTES = 64
 
 
-@dataclass
-class EventOptions:
+@dataclass(slots=True)
+class EventOptions(CheckedOptions):
     """How an event is made: whether it measures time, whether the host sleeps while it waits for it instead of asking
     again and again, and whether other processes can use it.
     """
@@ -31,14 +32,18 @@ class EventOptions:
     blocking_sync: bool | None = False
     ipc_enabled: bool | None = False
 
+    _checks = {"timing_enabled": optional_bool, "blocking_sync": optional_bool, "ipc_enabled": optional_bool}
 
-@dataclass
-class FormerEventOptions:
+
+@dataclass(slots=True)
+class FormerEventOptions(CheckedOptions):
     """`EventOptions` of `cuda.core.experimental`."""
 
     enable_timing: bool | None = False
     busy_waited_sync: bool | None = False
     ipc_enabled: bool | None = False
+
+    _checks = {"enable_timing": optional_bool, "busy_waited_sync": optional_bool, "ipc_enabled": optional_bool}
 
     def _today(self) -> EventOptions:
         return EventOptions(self.enable_timing, not self.busy_waited_sync, self.ipc_enabled)

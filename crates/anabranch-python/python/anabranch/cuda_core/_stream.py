@@ -13,6 +13,7 @@ from .._errors import AnabranchError
 from . import _state
 from ._context import Context
 from ._event import Event, EventOptions
+from ._utils.classes import CheckedOptions, optional_int
 from ._utils.cuda_utils import call, check_or_create_options, failed, read_bool, read_int, size_of
 
 if TYPE_CHECKING:
@@ -26,14 +27,16 @@ LEGACY, PER_THREAD = 1, 2
 _DEFAULT_STREAMS = {0: "legacy", LEGACY: "legacy", PER_THREAD: "per_thread"}
 
 
-@dataclass
-class StreamOptions:
+@dataclass(slots=True)
+class StreamOptions(CheckedOptions):
     """How a stream is made: whether it is not ordered with the legacy default stream, and its priority. Smaller numbers are
     more urgent; the default is the least urgent one.
     """
 
     nonblocking: bool = True
     priority: int | None = None
+
+    _checks = {"nonblocking": bool, "priority": optional_int}
 
 
 class IsStreamType(Protocol):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._stream import Stream, Stream_accept
+from .._utils.classes import CheckedOptions, optional_int
 from .._utils.cuda_utils import call, check_or_create_options, size_of
 from ..typing import ManagedMemoryLocationType
 from ._at_once import AtOnceMemoryResource
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["ManagedMemoryResource", "ManagedMemoryResourceOptions"]
 
 
-@dataclass
-class ManagedMemoryResourceOptions:
+@dataclass(slots=True)
+class ManagedMemoryResourceOptions(CheckedOptions):
     """Where managed memory is preferably. Only the defaults are supported here."""
 
     preferred_location: int | None = None
     preferred_location_type: ManagedMemoryLocationType | str | None = None
 
+    _checks = {"preferred_location": optional_int}
 
 class ManagedMemoryResource(AtOnceMemoryResource):
     """Managed memory, filled with zeros, which the host and devices use at one address. It is allocated at once, and freed behind

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import _state
 from .._stream import Stream, Stream_accept
+from .._utils.classes import CheckedOptions, optional_int
 from .._utils.cuda_utils import call, check_or_create_options, size_of
 from ._at_once import AtOnceMemoryResource
 from ._buffer import Buffer
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["LegacyPinnedMemoryResource", "PinnedMemoryResource", "PinnedMemoryResourceOptions"]
 
 
-@dataclass
-class PinnedMemoryResourceOptions:
+@dataclass(slots=True)
+class PinnedMemoryResourceOptions(CheckedOptions):
     """Options of a pool of pinned memory. Only the defaults are supported here."""
 
     ipc_enabled: bool = False
     max_size: int = 0
     numa_id: int | None = None
+
+    _checks = {"ipc_enabled": bool, "max_size": optional_int, "numa_id": optional_int}
 
 
 def _allocate(
