@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _anabranch
 from .._errors import AnabranchError
 from . import _state
-from ._utils.classes import CheckedOptions, optional_bool
+from ._utils.classes import CheckedOptions, Uncopied, optional_bool
 from ._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, failed
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class IPCEventDescriptor:
         return IPCEventDescriptor._init, (self._reserved, self._is_blocking_sync)
 
 
-class Event:
+class Event(Uncopied):
     """A point in the work of a stream. `Stream.record` and `Device.create_event` make events.
 
     ``later - earlier`` is the time between two events in milliseconds.
@@ -112,10 +112,6 @@ class Event:
         create = context._open().create_event
         inner = call(create, timing=timing, blocking_sync=blocking, interprocess=interprocess)
         return cls._of(inner, context, blocking=blocking, interprocess=interprocess)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy would end the event of the original.
-        raise TypeError("an event can be neither copied nor pickled")
 
     @classmethod
     def _of(cls, inner: _anabranch.Event, context: Context, *, blocking: bool, interprocess: bool) -> Event:

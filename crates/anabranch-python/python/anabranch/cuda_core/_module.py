@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from .. import _anabranch
 from . import _state
 from ._kernel_queries import KernelAttributes, KernelOccupancy
+from ._utils.classes import Uncopied
 from ._utils.cuda_utils import call, check_argument
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class ObjectCode:
         return f"<ObjectCode handle={handle:#x} code_type='{self._code_type}'>"
 
 
-class Kernel:
+class Kernel(Uncopied):
     """A kernel, which `launch` launches. `ObjectCode.get_kernel` makes it."""
 
     _code: ObjectCode

@@ -13,7 +13,7 @@ from .._errors import AnabranchError
 from . import _state
 from ._context import Context
 from ._event import Event, EventOptions
-from ._utils.classes import CheckedOptions, optional_int
+from ._utils.classes import CheckedOptions, Uncopied, optional_int
 from ._utils.cuda_utils import call, check_or_create_options, failed, read_bool, read_int, size_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class IsStreamType(Protocol):
         ...
 
 
-class Stream:
+class Stream(Uncopied):
     """A queue of work that runs in order.
 
     `Device.create_stream` makes streams, and `Stream.from_handle` takes those of other libraries.
@@ -66,10 +66,6 @@ class Stream:
             "Stream objects cannot be instantiated directly. Please use Device APIs (create_stream) or other Stream APIs "
             "(from_handle)."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy would end the stream of the original.
-        raise TypeError("a stream can be neither copied nor pickled")
 
     @classmethod
     def _of(cls, handle: int, inner: _anabranch.Stream | None, context: Context | None, *, owned: bool) -> Stream:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 class AtOnceMemoryResource(ProcessMemoryResource):
     """Memory that is allocated at once, and freed behind its uses and the work of its stream."""
 
-    _is_owned: bool
-    _is_closed: bool
-
     def _begin(self, options: Any) -> None:
         """Without options it is the memory of the driver, which is not closed."""
         self._is_owned, self._is_closed = options is not None, False
@@ -36,11 +33,6 @@ class AtOnceMemoryResource(ProcessMemoryResource):
     def close(self) -> None:
         """Ends allocations, if the resource was made with options. Buffers remain valid."""
         self._is_closed = self._is_owned
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the resource is closed."""
-        return self._is_closed
 
     @property
     def device_id(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ... import _anabranch
@@ -51,6 +51,11 @@ class Buffer:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError("Buffer objects cannot be instantiated directly. Please use MemoryResource APIs.")
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would free the memory of the original, and only memory for other processes is pickled.
+        self._require_open()
+        raise RuntimeError("Memory resource is not IPC-enabled")
 
     @classmethod
     def _of(cls, inner: _anabranch.Buffer, size: int, resource: MemoryResource, stream: Stream | None) -> Self:

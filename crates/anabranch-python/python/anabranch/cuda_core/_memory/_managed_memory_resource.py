@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._stream import Stream, Stream_accept
-from .._utils.classes import CheckedOptions, optional_int
+from .._utils.classes import CheckedOptions, Uncopied, optional_int
 from .._utils.cuda_utils import call, check_or_create_options, size_of
 from ..typing import ManagedMemoryLocationType
 from ._at_once import AtOnceMemoryResource
@@ -27,7 +27,8 @@ class ManagedMemoryResourceOptions(CheckedOptions):
 
     _checks = {"preferred_location": optional_int}
 
-class ManagedMemoryResource(AtOnceMemoryResource):
+
+class ManagedMemoryResource(Uncopied, AtOnceMemoryResource):
     """Managed memory, filled with zeros, which the host and devices use at one address. It is allocated at once, and freed behind
     its uses and the work of its stream.
 

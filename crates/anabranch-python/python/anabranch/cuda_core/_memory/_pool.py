@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _anabranch
 from .._stream import Stream, Stream_accept
+from .._utils.classes import Uncopied
 from .._utils.cuda_utils import CUDAError, call, read_bool, read_int, size_of
 from ._buffer import Buffer, buffer_at
 from ._process import ProcessMemoryResource
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..typing import DevicePointerType
 
 
-class _MemPoolAttributes:
+class _MemPoolAttributes(Uncopied):
     """How much memory a pool has, in bytes."""
 
     _pool: _anabranch.MemoryPool
@@ -66,8 +67,6 @@ class PoolMemoryResource(ProcessMemoryResource):
     """A memory resource that is a pool of the package."""
 
     _pool: _anabranch.MemoryPool
-    _is_owned: bool
-    _is_closed: bool
 
     def _open(self) -> _anabranch.MemoryPool:
         if self._is_closed:
@@ -79,11 +78,6 @@ class PoolMemoryResource(ProcessMemoryResource):
         if self._is_owned and not self._is_closed:
             self._is_closed = True
             call(self._pool.close)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the resource is closed."""
-        return self._is_closed
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> Buffer:
         """Allocates so many bytes, filled with zeros, in the order of a stream.

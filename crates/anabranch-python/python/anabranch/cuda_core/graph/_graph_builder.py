@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..._errors import AnabranchError
 from .._stream import Stream
+from .._utils.classes import Uncopied
 from .._utils.cuda_utils import CUDAError, call, check_argument, check_int, describe, read_bool
 from ._condition import GraphCondition
 from ._definition import GraphDefinition
@@ -27,7 +28,7 @@ _NOT_FINISHED = "Graph has not finished building."
 _TAKEN = "the graph of a condition's body is a part of another graph since the builder of that has ended"
 
 
-class GraphBuilder:
+class GraphBuilder(Uncopied):
     """Captures what is submitted to a stream as a graph. `Device.create_graph_builder` and `Stream.create_graph_builder`
     make builders. A builder stands for its stream wherever one is expected.
     """
