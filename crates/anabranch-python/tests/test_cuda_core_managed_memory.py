@@ -57,7 +57,7 @@ def test_a_resource_of_managed_memory(device, stream, resource, buffer):
     assert (resource.device_id, resource.preferred_location) == (-1, None)
     assert resource.is_device_accessible and resource.is_host_accessible and resource.is_managed
     assert resource.allocate(0, stream=stream).size == 0
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(OverflowError, match="negative value"):
         resource.allocate(-1, stream=stream)
     with pytest.raises(TypeError, match="^stream is required"):
         resource.allocate(1, stream=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _state
+from ._utils.classes import Uncopied
 
 if TYPE_CHECKING:
     from .. import _anabranch
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Context"]
 
 
-class Context:
+class Context(Uncopied):
     """A context of a device. `Device.context` and `Stream.context` return it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -88,7 +89,7 @@ class Context:
         return self.handle == other.handle
 
     def __hash__(self) -> int:
-        return hash((Context, self._handle_value))
+        return hash(self.handle or 0)
 
     def __repr__(self) -> str:
         return f"<Context handle={self.handle or 0:#x} device={self._device_id}>"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _anabranch
 from .._errors import AnabranchError
 from . import _state
+from ._utils.classes import CheckedOptions, Uncopied, optional_bool
 from ._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, failed
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ INVALID_HANDLE = 400
 INTERPROCESS_BYTES = 64
 
 
-@dataclass
-class EventOptions:
+@dataclass(slots=True)
+class EventOptions(CheckedOptions):
     """How an event is made: whether it measures time, whether the host sleeps while it waits for it instead of asking
     again and again, and whether other processes can use it.
     """
@@ -31,14 +32,18 @@ class EventOptions:
     blocking_sync: bool | None = False
     ipc_enabled: bool | None = False
 
+    _checks = {"timing_enabled": optional_bool, "blocking_sync": optional_bool, "ipc_enabled": optional_bool}
 
-@dataclass
-class FormerEventOptions:
+
+@dataclass(slots=True)
+class FormerEventOptions(CheckedOptions):
     """`EventOptions` of `cuda.core.experimental`."""
 
     enable_timing: bool | None = False
     busy_waited_sync: bool | None = False
     ipc_enabled: bool | None = False
+
+    _checks = {"enable_timing": optional_bool, "busy_waited_sync": optional_bool, "ipc_enabled": optional_bool}
 
     def _today(self) -> EventOptions:
         return EventOptions(self.enable_timing, not self.busy_waited_sync, self.ipc_enabled)
@@ -76,7 +81,7 @@ class IPCEventDescriptor:
         return IPCEventDescriptor._init, (self._reserved, self._is_blocking_sync)
 
 
-class Event:
+class Event(Uncopied):
     """A point in the work of a stream. `Stream.record` and `Device.create_event` make events.
 
     ``later - earlier`` is the time between two events in milliseconds.
@@ -107,10 +112,6 @@ class Event:
         create = context._open().create_event
         inner = call(create, timing=timing, blocking_sync=blocking, interprocess=interprocess)
         return cls._of(inner, context, blocking=blocking, interprocess=interprocess)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy would end the event of the original.
-        raise TypeError("an event can be neither copied nor pickled")
 
     @classmethod
     def _of(cls, inner: _anabranch.Event, context: Context, *, blocking: bool, interprocess: bool) -> Event:
@@ -255,7 +256,7 @@ class Event:
         return self.handle == other.handle
 
     def __hash__(self) -> int:
-        return self._handle_value
+        return self.handle
 
     def __repr__(self) -> str:
         return f"<Event handle={self.handle:#x}>"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _state
 from ._launch_config import LaunchConfig
+from ._utils.classes import Uncopied
 from ._utils.cuda_utils import call, check_argument
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ._stream import Stream
 
 
-class KernelAttributes:
+class KernelAttributes(Uncopied):
     """What a kernel needs on a device: the current one, or that of ``attributes[device]``."""
 
     _kernel: Kernel
@@ -82,7 +83,7 @@ class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
     max_block_size: int
 
 
-class KernelOccupancy:
+class KernelOccupancy(Uncopied):
     """How many blocks and clusters of a kernel run at the same time."""
 
     _kernel: Kernel

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _anabranch
-from ._utils.cuda_utils import CUDAError, call, cast_to_3_tuple
+from ._utils.classes import CheckedOptions, Uncopied
+from ._utils.cuda_utils import CUDAError, c_int, call, cast_to_3_tuple, check_int
 
 __all__ = ["LaunchConfig"]
 
 
-class LaunchConfig:
+def _extents(value: Any) -> tuple[Any, ...] | None:
+    if value is None or isinstance(value, tuple):
+        return value
+    raise TypeError(f"Expected tuple, got {type(value).__name__}")
+
+
+class LaunchConfig(CheckedOptions, Uncopied):
     """The grid in blocks, or in clusters if there are any, the block in threads, and options of a launch.
 
     Extents are an int, or a tuple of up to three. ``shmem_size`` is the dynamic shared memory of a block in bytes. All
@@ -19,6 +26,17 @@ class LaunchConfig:
 
     Raises `ValueError` for extents that are less than 1.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_library",
+        "block",
+        "cluster",
+        "grid",
+        "is_cooperative",
+        "programmatic_stream_serialization",
+        "shmem_size",
+    )
 
     grid: tuple[Any, ...]
     cluster: tuple[Any, ...] | None
@@ -29,6 +47,15 @@ class LaunchConfig:
     # What the package makes of it, until something changes.
     _library: _anabranch.LaunchConfig | None
 
+    _checks = {
+        "grid": _extents,
+        "cluster": _extents,
+        "block": _extents,
+        "shmem_size": c_int,
+        "is_cooperative": bool,
+        "programmatic_stream_serialization": bool,
+    }
+
     def __init__(
         self,
         grid: int | tuple[int, ...] | None = None,
@@ -38,24 +65,23 @@ class LaunchConfig:
         is_cooperative: bool = False,
         programmatic_stream_serialization: bool = False,
     ) -> None:
+        size = 0 if shmem_size is None else check_int("shmem_size", shmem_size)
         self.grid = cast_to_3_tuple("LaunchConfig.grid", grid)
         self.block = cast_to_3_tuple("LaunchConfig.block", block)
         self.cluster = None
         if cluster is not None:
             self.cluster = cast_to_3_tuple("LaunchConfig.cluster", cluster)
             _require_clusters()
-        self.shmem_size = 0 if shmem_size is None else int(shmem_size)
-        self.is_cooperative = bool(is_cooperative)
+        self.shmem_size = size
+        self.is_cooperative = is_cooperative
         if self.is_cooperative:
             _require_cooperative()
-        self.programmatic_stream_serialization = bool(programmatic_stream_serialization)
+        self.programmatic_stream_serialization = programmatic_stream_serialization
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("grid", "block", "cluster") and not isinstance(value, tuple) and (name, value) != ("cluster", None):
-            raise TypeError(f"Expected tuple, got {type(value).__name__}")
-        object.__setattr__(self, name, value)
+        super().__setattr__(name, value)
         if name != "_library":
-            self._library = None
+            object.__setattr__(self, "_library", None)
 
     def _to_library(self) -> _anabranch.LaunchConfig:
         if self._library is not None:

@@ -10,7 +10,8 @@ from weakref import WeakValueDictionary
 from .. import _anabranch
 from . import _state
 from ._kernel_queries import KernelAttributes, KernelOccupancy
-from ._utils.cuda_utils import call
+from ._utils.classes import Uncopied
+from ._utils.cuda_utils import call, check_argument
 
 if TYPE_CHECKING:
     from ._context import Context
@@ -47,11 +48,14 @@ class ObjectCode:
         cls, module: Any, code_type: str, *, name: str = "", symbol_mapping: dict[str, str] | None = None
     ) -> ObjectCode:
         code = cls.__new__(cls)
+        check_argument("name", name, str)
+        if symbol_mapping is not None:
+            check_argument("symbol_mapping", symbol_mapping, dict)
         if isinstance(module, os.PathLike):
             module = os.fspath(module)
-        if module is not None and not isinstance(module, (str, bytes, bytearray)):
+        if not isinstance(module, (str, bytes, bytearray)):
             raise TypeError(f"Expected type str or bytes or bytearray, but got {type(module).__name__}")
-        code._code, code._code_type, code._name = module, code_type, name or ""
+        code._code, code._code_type, code._name = module, code_type, name
         code._mapping, code._modules = dict(symbol_mapping or {}), {}
         return code
 
@@ -110,8 +114,6 @@ class ObjectCode:
         code = self._code
         if isinstance(code, str):
             code = Path(code).read_bytes()
-        if code is None:
-            raise RuntimeError("the object code is empty")
         if self._code_type == "ptx":
             # Compilers end it with a zero, as C has it.
             return bytes(code).rstrip(b"\0").decode()
@@ -180,7 +182,7 @@ class ObjectCode:
         return f"<ObjectCode handle={handle:#x} code_type='{self._code_type}'>"
 
 
-class Kernel:
+class Kernel(Uncopied):
     """A kernel, which `launch` launches. `ObjectCode.get_kernel` makes it."""
 
     _code: ObjectCode

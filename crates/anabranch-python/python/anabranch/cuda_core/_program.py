@@ -8,6 +8,7 @@ from typing import Any
 from .. import _anabranch
 from ._module import ObjectCode
 from ._program_options import ProgramOptions
+from ._utils.classes import Uncopied
 from ._utils.cuda_utils import assert_type, call, check_or_create_options
 from .typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
@@ -18,7 +19,7 @@ _TARGETS = {"c++": ("ptx", "cubin"), "ptx": ("ptx",)}
 _OUTPUTS: dict[str, Any] = {"ptx": "ptx", "cubin": "binary"}
 
 
-class Program:
+class Program(Uncopied):
     """CUDA C++, which NVRTC compiles, or PTX, which the driver compiles when it loads it.
 
     Raises `RuntimeError` for other code.

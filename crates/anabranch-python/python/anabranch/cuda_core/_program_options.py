@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,8 @@ class ProgramOptions:
     def __post_init__(self) -> None:
         if self.name is None:
             self.name = "default_program"
+        # Fails for what is no text.
+        self.name.encode()
 
     def as_bytes(self, backend: str, target_type: str | None = None) -> list[bytes]:
         """The options as the compiler gets them. Raises `ValueError` for another backend than "nvrtc"."""
@@ -104,39 +106,41 @@ def _value(option: str) -> Any:
     return lambda options, name: [f"{option}={getattr(options, name)}"]
 
 
-def _list(option: str) -> Any:
-    """An option that is repeated for each value."""
+def _list(option: str, single: type = str) -> Any:
+    """An option that is repeated for each value of a sequence, or is there once for one of that type. Others are ignored, as in
+    `cuda.core`.
+    """
 
     def write(options: ProgramOptions, name: str) -> list[str]:
         values = getattr(options, name)
-        listed = values if isinstance(values, (list, tuple)) else (values,)
-        return [f"{option}={value}" for value in listed]
+        if isinstance(values, single):
+            values = (values,)
+        return [f"{option}={value}" for value in values] if isinstance(values, Sequence) else []
 
     return write
 
 
 def _macros(options: ProgramOptions, name: str) -> list[str]:
     given = options.define_macro
-    if isinstance(given, str) or (isinstance(given, tuple) and len(given) == 2 and _are_texts(given)):
-        given = [given]
-    if not isinstance(given, (list, tuple)):
-        expected = "Expected define_macro Union[str, tuple[str, str]], list[Union[str, tuple[str, str]]], got"
-        raise RuntimeError(f"{expected} {given}")
-    return [f"--define-macro={macro}" for macro in _each_macro(given)]
+    if isinstance(given, (str, tuple)):
+        return [_macro(given)]
+    # A list without any text or sequence is none of macros.
+    if not isinstance(given, Sequence) or not any(isinstance(macro, Sequence) for macro in given):
+        raise RuntimeError(f"Expected define_macro {_MACRO}, list[{_MACRO}], got {given}")
+    return [_macro(macro) for macro in given]
 
 
-def _each_macro(given: list[Any] | tuple[Any, ...]) -> Iterator[str]:
-    for macro in given:
-        if isinstance(macro, str):
-            yield macro
-        elif isinstance(macro, tuple) and len(macro) == 2 and _are_texts(macro):
-            yield f"{macro[0]}={macro[1]}"
-        else:
-            raise RuntimeError(f"Expected define_macro tuple[str, str], got {macro}")
+_MACRO = "Union[str, tuple[str, str]]"
 
 
-def _are_texts(values: tuple[Any, ...]) -> bool:
-    return all(isinstance(value, str) for value in values)
+def _macro(macro: Any) -> str:
+    if isinstance(macro, str):
+        return f"--define-macro={macro}"
+    if not isinstance(macro, tuple):
+        raise RuntimeError(f"Expected define_macro {_MACRO}, got {macro}")
+    if len(macro) != 2 or not all(isinstance(text, str) for text in macro):
+        raise RuntimeError(f"Expected define_macro tuple[str, str], got {macro}")
+    return f"--define-macro={macro[0]}={macro[1]}"
 
 
 # How each field is written, in the order in which the compiler gets them.
@@ -145,7 +149,7 @@ _WRITTEN: dict[str, Any] = {
     "extensible_whole_program": _flag("--extensible-whole-program"),
     "debug": _flag("--device-debug"),
     "lineinfo": _flag("--generate-line-info"),
-    "device_code_optimize": lambda options, name: [f"--dopt={'on' if getattr(options, name) else 'off'}"],
+    "device_code_optimize": _flag("--dopt=on"),
     "ptxas_options": _list("--ptxas-options"),
     "max_register_count": _value("--maxrregcount"),
     "ftz": _switch("--ftz"),
@@ -166,18 +170,19 @@ _WRITTEN: dict[str, Any] = {
     "restrict": _flag("--restrict"),
     "device_as_default_execution_space": _flag("--device-as-default-execution-space"),
     "device_int128": _flag("--device-int128"),
+    "device_float128": _flag("--device-float128"),
     "optimization_info": _value("--optimization-info"),
     "no_display_error_number": _flag("--no-display-error-number"),
-    "diag_error": _list("--diag-error"),
-    "diag_suppress": _list("--diag-suppress"),
-    "diag_warn": _list("--diag-warn"),
+    "diag_error": _list("--diag-error", int),
+    "diag_suppress": _list("--diag-suppress", int),
+    "diag_warn": _list("--diag-warn", int),
     "brief_diagnostics": _switch("--brief-diagnostics"),
     "time": _value("--time"),
     "split_compile": _value("--split-compile"),
     "fdevice_syntax_only": _flag("--fdevice-syntax-only"),
     "minimal": _flag("--minimal"),
+    "no_cache": _flag("--no-cache"),
     "fdevice_time_trace": _value("--fdevice-time-trace"),
-    "device_float128": _flag("--device-float128"),
     "frandom_seed": _value("--frandom-seed"),
     "ofast_compile": _value("--Ofast-compile"),
     "pch": _flag("--pch"),

@@ -13,7 +13,8 @@ from .._errors import AnabranchError
 from . import _state
 from ._context import Context
 from ._event import Event, EventOptions
-from ._utils.cuda_utils import call, check_or_create_options, failed, read_bool, read_int
+from ._utils.classes import CheckedOptions, Uncopied, optional_int
+from ._utils.cuda_utils import call, check_or_create_options, failed, read_bool, read_int, size_of
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -26,14 +27,16 @@ LEGACY, PER_THREAD = 1, 2
 _DEFAULT_STREAMS = {0: "legacy", LEGACY: "legacy", PER_THREAD: "per_thread"}
 
 
-@dataclass
-class StreamOptions:
+@dataclass(slots=True)
+class StreamOptions(CheckedOptions):
     """How a stream is made: whether it is not ordered with the legacy default stream, and its priority. Smaller numbers are
     more urgent; the default is the least urgent one.
     """
 
     nonblocking: bool = True
     priority: int | None = None
+
+    _checks = {"nonblocking": bool, "priority": optional_int}
 
 
 class IsStreamType(Protocol):
@@ -44,7 +47,7 @@ class IsStreamType(Protocol):
         ...
 
 
-class Stream:
+class Stream(Uncopied):
     """A queue of work that runs in order.
 
     `Device.create_stream` makes streams, and `Stream.from_handle` takes those of other libraries.
@@ -63,10 +66,6 @@ class Stream:
             "Stream objects cannot be instantiated directly. Please use Device APIs (create_stream) or other Stream APIs "
             "(from_handle)."
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copy would end the stream of the original.
-        raise TypeError("a stream can be neither copied nor pickled")
 
     @classmethod
     def _of(cls, handle: int, inner: _anabranch.Stream | None, context: Context | None, *, owned: bool) -> Stream:
@@ -132,9 +131,7 @@ class Stream:
 
         Raises `TypeError` for what is no integer. Drivers trust handles: a wrong one may end the process.
         """
-        if not hasattr(handle, "__index__") and not hasattr(handle, "__int__"):
-            raise TypeError("an integer is required")
-        return Stream._of(int(handle), None, None, owned=False)
+        return Stream._of(size_of(handle), None, None, owned=False)
 
     def _open(self) -> _anabranch.Stream:
         """The stream of the package."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import _anabranch
-from .._stream import Stream, Stream_accept
+from .._stream import Stream
 from ._pool import free
 from ._process import ProcessMemoryResource
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 class AtOnceMemoryResource(ProcessMemoryResource):
     """Memory that is allocated at once, and freed behind its uses and the work of its stream."""
-
-    _is_owned: bool
-    _is_closed: bool
 
     def _begin(self, options: Any) -> None:
         """Without options it is the memory of the driver, which is not closed."""
@@ -31,17 +28,11 @@ class AtOnceMemoryResource(ProcessMemoryResource):
 
     def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
         """Frees the buffer of this address in the order of a stream."""
-        Stream_accept(stream)
-        free(ptr, stream)
+        free(ptr, size, stream)
 
     def close(self) -> None:
         """Ends allocations, if the resource was made with options. Buffers remain valid."""
         self._is_closed = self._is_owned
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the resource is closed."""
-        return self._is_closed
 
     @property
     def device_id(self) -> int:

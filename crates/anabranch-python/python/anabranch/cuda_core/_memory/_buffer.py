@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ... import _anabranch
 from ..._errors import AnabranchError
 from .. import _state
 from .._stream import Stream, Stream_accept, default_stream
-from .._utils.cuda_utils import CUDAError, call, check_argument, failed, parse_fill_value, read_int
+from .._utils.cuda_utils import (
+    CUDAError,
+    call,
+    check_argument,
+    check_int,
+    failed,
+    parse_fill_value,
+    read_int,
+    size_of,
+)
 from ._resource import MemoryResource
 
 if TYPE_CHECKING:
@@ -42,6 +51,11 @@ class Buffer:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError("Buffer objects cannot be instantiated directly. Please use MemoryResource APIs.")
+
+    def __reduce__(self) -> NoReturn:
+        # A copy would free the memory of the original, and only memory for other processes is pickled.
+        self._require_open()
+        raise RuntimeError("Memory resource is not IPC-enabled")
 
     @classmethod
     def _of(cls, inner: _anabranch.Buffer, size: int, resource: MemoryResource, stream: Stream | None) -> Self:
@@ -85,15 +99,16 @@ class Buffer:
         owner: object | None,
         stream: Stream | GraphBuilder | None,
     ) -> Self:
-        address = int(ptr or 0)
-        if size < 0 or address < 0:
-            raise OverflowError("can't convert negative value to size_t")
+        size = size_of(size)
         if mr is not None:
             check_argument("mr", mr, MemoryResource)
         if mr is not None and owner is not None:
             raise ValueError("owner and memory resource cannot be both specified together")
         if stream is not None and mr is None:
             raise ValueError("stream requires a memory resource (mr)")
+        # ``None`` is an address of closed buffers only, and fails.
+        given: Any = ptr
+        address = size_of(int(given))
         freed_in = None
         if mr is not None:
             freed_in = default_stream() if stream is None else Stream_accept(stream)
@@ -218,11 +233,16 @@ class Buffer:
         copy: bool | None = None,
     ) -> Any:
         """A capsule for another library, whose stream follows the uses of the memory."""
+        if stream is not None:
+            stream = check_int("stream", stream)
+        for name, value, kind in (("max_version", max_version, tuple), ("dl_device", dl_device, tuple), ("copy", copy, bool)):
+            if value is not None:
+                check_argument(name, value, kind)
         if dl_device is not None:
             raise BufferError("Sorry, not supported: dl_device other than None")
         if copy is True:
             raise BufferError("Sorry, not supported: copy=True")
-        if max_version is not None and len(check_argument("max_version", max_version, tuple)) != 2:
+        if max_version is not None and len(max_version) != 2:
             raise BufferError(f"Expected max_version tuple[int, int], got {max_version}")
         return call(self._here().__dlpack__, stream=stream, max_version=max_version)
 
@@ -233,8 +253,8 @@ class Buffer:
     if sys.version_info >= (3, 12):
 
         def __buffer__(self, flags: int, /) -> memoryview:
-            """A view of memory of the host. Waits until work that uses it is complete."""
-            return call(self._here().__buffer__, flags)
+            """A view of memory of the host, which keeps the buffer. Waits until work that uses it is complete."""
+            return memoryview(_Viewed(self))
 
     @property
     def handle(self) -> int:
@@ -310,6 +330,18 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"<Buffer ptr={self.handle:#x} size={self.size}>"
+
+
+if sys.version_info >= (3, 12):
+
+    class _Viewed:
+        """What a view keeps. A view of the package's buffer would not keep that of the program, which closes it at its end."""
+
+        def __init__(self, buffer: Buffer) -> None:
+            self._buffer = buffer
+
+        def __buffer__(self, flags: int, /) -> memoryview:
+            return call(self._buffer._here().__buffer__, flags)
 
 
 # The open buffers by their addresses, for launches that get an address.

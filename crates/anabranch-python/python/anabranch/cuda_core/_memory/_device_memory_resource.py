@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .._utils.classes import CheckedOptions, optional_int
 from .._utils.cuda_utils import call, check_or_create_options
 from ._pool import PoolMemoryResource
 
@@ -15,14 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["DeviceMemoryResource", "DeviceMemoryResourceOptions"]
 
 
-@dataclass
-class DeviceMemoryResourceOptions:
+@dataclass(slots=True)
+class DeviceMemoryResourceOptions(CheckedOptions):
     """A pool of its own: whether other processes can use it, which is not supported here, and its maximum size in bytes;
     0 is no limit but that of the device.
     """
 
     ipc_enabled: bool = False
     max_size: int = 0
+
+    _checks = {"ipc_enabled": bool, "max_size": optional_int}
 
 
 class DeviceMemoryResource(PoolMemoryResource):

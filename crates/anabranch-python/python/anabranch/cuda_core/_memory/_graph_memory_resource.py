@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _state
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import call, read_bool
+from .._utils.classes import Uncopied
+from .._utils.cuda_utils import call, read_bool, size_of
 from ._buffer import Buffer
 from ._pool import free
 from ._resource import MemoryResource
@@ -23,7 +24,7 @@ __all__ = ["GraphMemoryResource"]
 class GraphMemoryResourceAttributes:
     """How much memory the graphs of a device have for what they allocate, in bytes."""
 
-    _device: _anabranch.Device
+    _device_id: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
@@ -33,8 +34,13 @@ class GraphMemoryResourceAttributes:
     @classmethod
     def _init(cls, device_id: int) -> GraphMemoryResourceAttributes:
         attributes = cls.__new__(cls)
-        attributes._device = _state.devices()[device_id]
+        attributes._device_id = device_id
         return attributes
+
+    @property
+    def _device(self) -> _anabranch.Device:
+        # Not the object itself, which cannot be pickled.
+        return _state.devices()[self._device_id]
 
     def _number(self, name: str) -> int:
         return call(self._device.graph_memory)[name]
@@ -77,7 +83,7 @@ class GraphMemoryResourceAttributes:
         return f"GraphMemoryResourceAttributes({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
 
 
-class GraphMemoryResource(MemoryResource):
+class GraphMemoryResource(Uncopied, MemoryResource):
     """Memory that a graph allocates when it is launched. Only the builder that allocates it can use it."""
 
     _device_id: int
@@ -91,6 +97,7 @@ class GraphMemoryResource(MemoryResource):
         """Adds an allocation of so many bytes, filled with zeros, to a graph. Raises `RuntimeError` for a stream that does
         not capture.
         """
+        size = size_of(size)
         into = Stream_accept(stream)
         inner = into._open()
         if not read_bool(inner, "is_capturing"):
@@ -101,8 +108,7 @@ class GraphMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
         """Adds the end of the buffer of this address to the graph."""
-        Stream_accept(stream)
-        free(ptr, stream)
+        free(ptr, size, stream)
 
     def close(self) -> None:
         """Does nothing."""

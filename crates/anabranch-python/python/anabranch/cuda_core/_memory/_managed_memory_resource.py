@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import call, check_or_create_options
+from .._utils.classes import CheckedOptions, Uncopied, optional_int
+from .._utils.cuda_utils import call, check_or_create_options, size_of
 from ..typing import ManagedMemoryLocationType
 from ._at_once import AtOnceMemoryResource
 from ._managed_buffer import ManagedBuffer
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["ManagedMemoryResource", "ManagedMemoryResourceOptions"]
 
 
-@dataclass
-class ManagedMemoryResourceOptions:
+@dataclass(slots=True)
+class ManagedMemoryResourceOptions(CheckedOptions):
     """Where managed memory is preferably. Only the defaults are supported here."""
 
     preferred_location: int | None = None
     preferred_location_type: ManagedMemoryLocationType | str | None = None
 
+    _checks = {"preferred_location": optional_int}
 
-class ManagedMemoryResource(AtOnceMemoryResource):
+
+class ManagedMemoryResource(Uncopied, AtOnceMemoryResource):
     """Managed memory, filled with zeros, which the host and devices use at one address. It is allocated at once, and freed behind
     its uses and the work of its stream.
 
@@ -40,6 +43,7 @@ class ManagedMemoryResource(AtOnceMemoryResource):
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> ManagedBuffer:
         """Allocates so many bytes in the context of a stream."""
+        size = size_of(size)
         into = Stream_accept(stream)
         inner = call(self._context_of(into).allocate_managed, size, "int8")
         return ManagedBuffer._of(inner, size, self, into)

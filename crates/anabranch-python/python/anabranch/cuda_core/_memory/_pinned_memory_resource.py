@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from .. import _state
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import call, check_or_create_options
+from .._utils.classes import CheckedOptions, optional_int
+from .._utils.cuda_utils import call, check_or_create_options, size_of
 from ._at_once import AtOnceMemoryResource
 from ._buffer import Buffer
 from ._pool import free
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["LegacyPinnedMemoryResource", "PinnedMemoryResource", "PinnedMemoryResourceOptions"]
 
 
-@dataclass
-class PinnedMemoryResourceOptions:
+@dataclass(slots=True)
+class PinnedMemoryResourceOptions(CheckedOptions):
     """Options of a pool of pinned memory. Only the defaults are supported here."""
 
     ipc_enabled: bool = False
     max_size: int = 0
     numa_id: int | None = None
+
+    _checks = {"ipc_enabled": bool, "max_size": optional_int, "numa_id": optional_int}
 
 
 def _allocate(
@@ -50,6 +53,7 @@ class PinnedMemoryResource(AtOnceMemoryResource):
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> Buffer:
         """Allocates so many bytes in the context of a stream."""
+        size = size_of(size)
         into = Stream_accept(stream)
         return _allocate(self._context_of(into), size, self, into)
 
@@ -66,6 +70,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         """Allocates so many bytes in the current context. The stream is not used."""
         if stream is not None:
             Stream_accept(stream)
+        size = size_of(size)
         return _allocate(_state.current_context()._open(), size, self, None)
 
     def deallocate(
@@ -75,7 +80,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         into = None if stream is None else Stream_accept(stream)
         if into is not None:
             into.sync()
-        free(ptr, into if into is not None else Stream._legacy_default())
+        free(ptr or 0, size, into if into is not None else Stream._legacy_default())
 
     @property
     def device_id(self) -> int:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ... import _anabranch
 from .._stream import Stream, Stream_accept
-from .._utils.cuda_utils import CUDAError, call, read_bool, read_int
+from .._utils.classes import Uncopied
+from .._utils.cuda_utils import CUDAError, call, read_bool, read_int, size_of
 from ._buffer import Buffer, buffer_at
 from ._process import ProcessMemoryResource
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ..typing import DevicePointerType
 
 
-class _MemPoolAttributes:
+class _MemPoolAttributes(Uncopied):
     """How much memory a pool has, in bytes."""
 
     _pool: _anabranch.MemoryPool
@@ -66,8 +67,6 @@ class PoolMemoryResource(ProcessMemoryResource):
     """A memory resource that is a pool of the package."""
 
     _pool: _anabranch.MemoryPool
-    _is_owned: bool
-    _is_closed: bool
 
     def _open(self) -> _anabranch.MemoryPool:
         if self._is_closed:
@@ -80,16 +79,12 @@ class PoolMemoryResource(ProcessMemoryResource):
             self._is_closed = True
             call(self._pool.close)
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the resource is closed."""
-        return self._is_closed
-
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> Buffer:
         """Allocates so many bytes, filled with zeros, in the order of a stream.
 
         Raises `RuntimeError` for a stream that captures: use `GraphMemoryResource` there.
         """
+        size = size_of(size)
         into = Stream_accept(stream)
         pool = self._open()
         inner = into._open()
@@ -102,8 +97,7 @@ class PoolMemoryResource(ProcessMemoryResource):
 
     def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
         """Frees the buffer of this address in the order of a stream. Raises `CUDAError` if there is none."""
-        Stream_accept(stream)
-        free(ptr, stream)
+        free(ptr, size, stream)
 
     @property
     def attributes(self) -> _MemPoolAttributes:
@@ -117,9 +111,11 @@ class PoolMemoryResource(ProcessMemoryResource):
 
 
 
-def free(ptr: DevicePointerType, stream: Stream | GraphBuilder) -> None:
+def free(ptr: DevicePointerType, size: int, stream: Stream | GraphBuilder) -> None:
     """Frees the buffer of this address in the order of a stream."""
-    address = int(ptr or 0)
+    size_of(size)
+    Stream_accept(stream)
+    address = size_of(ptr)
     buffer = buffer_at(address)
     if buffer is not None:
         buffer.close(stream)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from ._resource import MemoryResource
 
 
@@ -9,6 +11,17 @@ class ProcessMemoryResource(MemoryResource):
     """Memory that other processes cannot use here."""
 
     _is_owned: bool
+    _is_closed: bool
+
+    def __reduce__(self) -> NoReturn:
+        if self.is_closed:
+            raise RuntimeError(f"{type(self).__name__} has been closed")
+        raise RuntimeError("Memory resource is not IPC-enabled")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the resource is closed."""
+        return self._is_closed
 
     @property
     def is_handle_owned(self) -> bool:

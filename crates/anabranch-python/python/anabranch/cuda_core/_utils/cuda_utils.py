@@ -9,6 +9,10 @@ from ..._errors import AnabranchError, CompileError
 
 __all__ = ["CUDAError", "ComputeCapability", "NVRTCError"]
 
+# Without the sign.
+LONG_BITS, INT_BITS = 63, 31
+LARGEST_SIZE = (1 << 64) - 1
+
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
@@ -109,13 +113,54 @@ def parse_fill_value(value: Any) -> bytes:
     return pattern
 
 
+def full_name(cls: type) -> str:
+    """The name of a class, with its module if it is not one of Python's own."""
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
 def check_argument(name: str, value: object, cls: type[_T]) -> _T:
     """The argument, if it is of that class."""
     if not isinstance(value, cls):
-        expected = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-        message = f"Argument '{name}' has incorrect type (expected {expected}, got {type(value).__name__})"
+        message = f"Argument '{name}' has incorrect type (expected {full_name(cls)}, got {type(value).__name__})"
         raise TypeError(message)
     return value
+
+
+def is_number(value: object) -> bool:
+    """Whether a value becomes an int where one is expected."""
+    return hasattr(type(value), "__int__") or hasattr(type(value), "__index__")
+
+
+def check_int(name: str, value: Any) -> int:
+    """The argument as an int: the integer part of a number."""
+    return int(value) if is_number(value) else check_argument(name, value, int)
+
+
+def size_of(value: Any) -> int:
+    """A number of bytes or elements, as `size_t` of C takes it."""
+    number = _integer(value)
+    if number < 0:
+        raise OverflowError("can't convert negative value to size_t")
+    if number > LARGEST_SIZE:
+        raise OverflowError("Python int too large to convert to C unsigned long")
+    return number
+
+
+def c_int(value: Any) -> int:
+    """A number as `int` of C takes it."""
+    number = _integer(value)
+    if not -(1 << LONG_BITS) <= number < 1 << LONG_BITS:
+        raise OverflowError("Python int too large to convert to C long")
+    if not -(1 << INT_BITS) <= number < 1 << INT_BITS:
+        raise OverflowError("value too large to convert to int")
+    return number
+
+
+def _integer(value: Any) -> int:
+    # Integers of C are made by ``__int__`` alone.
+    if not hasattr(type(value), "__int__"):
+        raise TypeError("an integer is required")
+    return int(value)
 
 
 def assert_type(value: object, cls: type[_T]) -> _T:

@@ -29,6 +29,9 @@ class GraphCondition:
         condition._value = value
         return condition
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphCondition:
+        return GraphCondition._of(self._value)
+
     @property
     def handle(self) -> int:
         """The handle of the driver, as kernels get it."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ... import _anabranch
 from ..._errors import AnabranchError
 from .. import _state
+from .._utils.classes import Uncopied
 from .._utils.cuda_utils import CUDAError, call, check_argument
 from ..typing import GraphMemoryType
 from ._condition import GraphCondition
@@ -34,7 +35,7 @@ __all__ = ["GraphDefinition"]
 LARGEST_CONDITION = (1 << 32) - 1
 
 
-class GraphDefinition:
+class GraphDefinition(Uncopied):
     """A graph of the current context that is built of nodes. Its methods add nodes that run behind no other."""
 
     _graph: _anabranch.Graph
@@ -45,9 +46,6 @@ class GraphDefinition:
         self._context = _state.current_context()
         self._graph = call(self._context._open().create_graph)
         self._hierarchy = Hierarchy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a graph can be neither copied nor pickled")
 
     @classmethod
     def _of(cls, graph: _anabranch.Graph, context: Context, hierarchy: Hierarchy) -> GraphDefinition:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..._errors import AnabranchError
 from .._stream import Stream, Stream_accept
+from .._utils.classes import Uncopied
 from .._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe, failed, read_int
 from ._options import GraphCompleteOptions
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Graph"]
 
 
-class Graph:
+class Graph(Uncopied):
     """A graph that can be launched any number of times. `GraphBuilder.complete` and
     `GraphDefinition.instantiate` make it. It keeps what its work uses."""
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from .._event import Event
 from .._launch_config import LaunchConfig
 from .._module import Kernel
-from .._utils.cuda_utils import call, check_argument, parse_fill_value
+from .._utils.classes import Uncopied
+from .._utils.cuda_utils import call, check_argument, parse_fill_value, size_of
 from ._child_node import ChildGraphNode
 from ._definition import GraphDefinition
 from ._host_nodes import EventRecordNode, EventWaitNode, HostCallbackNode
 from ._memory_nodes import MemcpyNode, MemsetNode
 from ._node import GraphNode
-from ._operand import operand, size_of
+from ._operand import operand
 from ._work_nodes import KernelNode
 from ._works import EventWork, FillWork, call_work, copy_work, kernel_work, require_plain
 
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-class ExecutableGraphNode:
+class ExecutableGraphNode(Uncopied):
     """A node of a graph that can be launched. ``graph[node]`` makes it. Its changes apply to later launches, and the graph that
     the other one was made of does not change.
     """
@@ -46,9 +47,6 @@ class ExecutableGraphNode:
 
     def __init__(self) -> None:
         raise RuntimeError("directly constructing an executable graph node is not supported")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a node can be neither copied nor pickled")
 
     @classmethod
     def _of(cls, executable: Graph, node: GraphNode) -> ExecutableGraphNode:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..._errors import AnabranchError
 from .._stream import Stream
-from .._utils.cuda_utils import CUDAError, call, check_argument, describe, read_bool
+from .._utils.classes import Uncopied
+from .._utils.cuda_utils import CUDAError, call, check_argument, check_int, describe, read_bool
 from ._condition import GraphCondition
 from ._definition import GraphDefinition
 from ._executable import Graph
@@ -27,7 +28,7 @@ _NOT_FINISHED = "Graph has not finished building."
 _TAKEN = "the graph of a condition's body is a part of another graph since the builder of that has ended"
 
 
-class GraphBuilder:
+class GraphBuilder(Uncopied):
     """Captures what is submitted to a stream as a graph. `Device.create_graph_builder` and `Stream.create_graph_builder`
     make builders. A builder stands for its stream wherever one is expected.
     """
@@ -219,6 +220,7 @@ class GraphBuilder:
 
         Raises `ValueError` for less than two, and `RuntimeError` if the capture has not begun.
         """
+        count = check_int("count", count)
         stream = self._open()
         if count < 2:
             raise ValueError(f"Invalid split count: expecting >= 2, got {count}")
@@ -305,7 +307,7 @@ class GraphBuilder:
 
     def switch(self, condition: GraphCondition, count: int) -> tuple[GraphBuilder, ...]:
         """Adds so many cases, of which that runs whose number the condition is, if there is one. Returns their builders."""
-        return self._add_condition(condition, "switch", count)
+        return self._add_condition(condition, "switch", check_int("count", count))
 
     def while_loop(self, condition: GraphCondition) -> GraphBuilder:
         """Adds what runs again and again while the condition is not 0. Returns its builder."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._utils.cuda_utils import call
+from .._utils.cuda_utils import call, size_of
 from ._node import GraphNode
-from ._operand import operand, size_of
+from ._operand import operand
 from ._works import AllocationWork, CopyWork, FillWork, FreeWork, Work
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ from .._device import Device
 from .._event import Event
 from .._launch_config import LaunchConfig
 from .._module import Kernel
-from .._utils.cuda_utils import CUDAError, call, check_argument, parse_fill_value
+from .._utils.classes import Uncopied
+from .._utils.cuda_utils import CUDAError, call, check_argument, parse_fill_value, size_of
 from ..typing import GraphMemoryType
 from ._adjacency import AdjacencySetProxy
 from ._condition import GraphCondition
 from ._hierarchy import Hierarchy, allocation_at, bodies_of, graphs_within
 from ._node_type import TYPES, CUgraphNodeType
-from ._operand import operand, size_of
+from ._operand import operand
 from ._works import (
     AllocationWork,
     ChildWork,
@@ -51,7 +52,7 @@ _Node = TypeVar("_Node", bound="GraphNode")
 NUMBER_BITS = 32
 
 
-class GraphNode:
+class GraphNode(Uncopied):
     """A node of a graph. Methods of `GraphDefinition` add nodes that run behind no other, and those of a node add nodes
     that run behind it.
     """
@@ -70,9 +71,6 @@ class GraphNode:
 
     def __init__(self) -> None:
         raise RuntimeError("GraphNode objects cannot be instantiated directly. Please use GraphDefinition APIs.")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a node can be neither copied nor pickled")
 
     @classmethod
     def _of(

@@ -68,11 +68,3 @@ def operand(
     if isinstance(owner, Buffer):
         owner = owner._open(context)[:]
     return Operand(context, address, None, owner)
-
-
-def size_of(value: Any) -> int:
-    """A number of bytes or elements."""
-    number = operator.index(value)
-    if number < 0:
-        raise OverflowError("can't convert negative value to size_t")
-    return number

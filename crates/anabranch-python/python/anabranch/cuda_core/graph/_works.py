@@ -12,10 +12,10 @@ from .._event import Event
 from .._launch_config import LaunchConfig
 from .._launcher import library_arguments
 from .._module import Kernel
-from .._utils.cuda_utils import CUDAError, call, parse_fill_value
+from .._utils.cuda_utils import CUDAError, call, parse_fill_value, size_of
 from ._condition import GraphCondition
 from ._host_callback import host_callback
-from ._operand import Operand, size_of
+from ._operand import Operand
 
 if TYPE_CHECKING:
     from .._context import Context
