@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import sys
 import threading
+import types
 
 import pytest
 
@@ -199,17 +201,79 @@ def test_streams_and_events_of_others(stream, context):
     ours.record(context.create_event())
     ours.synchronize()
     assert seen == [1, 2]
+    for other in (Foreign((0, stream.ptr)), Foreign((0, 0)), context.create_stream()):
+        cuda.Event().record(other)
+        memory = cuda.MemoryAsync(4, other)
+        cuda.MemoryPointer(memory, 0).memset_async(0, 4, other)
+        del memory
+    refused(400, cuda.Event().record, Foreign((0, 7)))
+    refused(400, cuda.MemoryAsync, 4, Foreign((0, 7)))
 
-    class Pointer:
+
+def test_streams_and_events_of_cupy(stream, monkeypatch):
+    # Old ones do not have the method of the protocol.
+    class Original:
         def __init__(self, ptr):
             self.ptr = ptr
 
+    original = types.ModuleType("cupy.cuda.stream")
+    original._BaseStream, original.Event = type("_BaseStream", (Original,), {}), type("Event", (Original,), {})
+    monkeypatch.setitem(sys.modules, original.__name__, original)
     event = cuda.Event()
-    stream.wait_event(Pointer(event.ptr))
-    cuda.Event().record(Pointer(stream.ptr))
-    cuda.Event().record(Pointer(0))
-    with pytest.raises(AttributeError):
-        cuda.Event().record(5)
+    stream.record(original.Event(event.ptr))
+    stream.wait_event(original.Event(event.ptr))
+    assert cuda.get_elapsed_time(original.Event(event.ptr), event) == 0
+    memory = cuda.alloc(4)
+    for ptr in (stream.ptr, 0):
+        event.record(original._BaseStream(ptr))
+        memory.memset_async(0, 4, original._BaseStream(ptr))
+    stream.synchronize()
+    with pytest.raises(TypeError):
+        stream.wait_event(original._BaseStream(stream.ptr))
+    with pytest.raises(TypeError):
+        event.record(original.Event(event.ptr))
+
+
+def wrong_objects():
+    """What takes a stream or an event, by the name of the argument, and objects with ``ptr`` that are neither."""
+    stream, event, memory = cuda.Stream(), cuda.Event(), cuda.alloc(64)
+    stream.begin_capture()
+    graph = stream.end_capture()
+
+    class Pointer:
+        ptr = stream.ptr
+
+    managed = cuda.ManagedMemory(8)
+    takes_stream = (
+        event.record,
+        graph.launch,
+        graph.upload,
+        managed.prefetch,
+        lambda other: cuda.MemoryAsync(8, other),
+        lambda other: memory.memset_async(0, 8, other),
+        lambda other: memory.copy_from_device_async(memory, 8, other),
+        lambda other: memory.copy_from_host_async(memory.ptr, 8, other),
+        lambda other: memory.copy_to_host_async(memory.ptr, 8, other),
+        lambda other: memory.copy_from_async(memory, 8, other),
+    )
+    for call in takes_stream:
+        for other in (event, graph, memory, memory.mem, cuda.alloc_pinned_memory(8), Pointer(), stream.ptr, "stream"):
+            yield call, "stream", "Stream", other
+    others = (stream, graph, memory, memory.mem, Pointer(), event.ptr, "event")
+    for other in others:
+        yield stream.wait_event, "event", "Event", other
+        yield stream.record, "event", "Event", other
+        yield lambda other: cuda.get_elapsed_time(other, event), "start_event", "Event", other
+        yield lambda other: cuda.get_elapsed_time(event, other), "end_event", "Event", other
+    yield stream.wait_event, "event", "Event", None
+
+
+def test_objects_of_other_classes_are_refused():
+    for call, name, expected, other in wrong_objects():
+        start = f"Argument '{name}' has incorrect type (expected cupy.cuda.stream.{expected}, got "
+        with pytest.raises(TypeError, match=re.escape(start)):
+            call(other)
+    cuda.Device().synchronize()
 
 
 @pytest.mark.parametrize(
@@ -251,9 +315,14 @@ def test_external_stream_is_deprecated(stream):
     assert repr(external) == f"<ExternalStream {stream.ptr} (device -1)>"
     assert external == stream and external.is_non_blocking and not isinstance(external, cuda.Stream)
     external.synchronize()
-    for ptr in (None, "5"):
-        with pytest.deprecated_call(), pytest.raises(TypeError):
-            cuda.ExternalStream(ptr)
+    # Any object is taken, and only a number can be used.
+    for ptr in (None, "5", 2.0, stream):
+        with pytest.deprecated_call():
+            external = cuda.ExternalStream(ptr)
+        assert external.ptr is ptr and repr(external) == f"<ExternalStream {ptr} (device -1)>"
+        for call in (external.synchronize, external.begin_capture, lambda: cuda.alloc(4).memset_async(0, 4, external)):
+            with pytest.raises(TypeError, match="^an integer is required$"):
+                call()
 
 
 def test_graphs(stream):

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TextIO
 import anabranch
 
 from .cuda import _devices
-from .cuda._errors import of_driver, require
+from .cuda._arguments import require
+from .cuda._errors import of_driver
 from .cuda._pointer import MemoryPointer
 from .cuda.compiler import CompileException
 from .cuda.function import Function, Module

@@ -69,10 +69,3 @@ def of_driver(function: Callable[_P, _R]) -> Callable[_P, _R]:
             raise CUDADriverError(error.status, error.name) from error
 
     return call
-
-
-def require(value: object, expected: type, name: str) -> None:
-    """Refuses an argument of another type, as CuPy does."""
-    if not isinstance(value, expected):
-        found = type(value).__name__
-        raise TypeError(f"Argument '{name}' has incorrect type (expected {expected.__name__}, got {found})")

@@ -6,6 +6,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 from . import runtime
+from .stream import _handle_of, get_current_stream
 
 if TYPE_CHECKING:
     from .device import Device
@@ -19,10 +20,7 @@ def _address(mem: Any) -> int:
 
 
 def _stream_ptr(stream: Any) -> int:
-    from .stream import get_current_stream
-
-    ptr: int = get_current_stream().ptr if stream is None else stream.ptr
-    return ptr
+    return _handle_of(get_current_stream() if stream is None else stream)
 
 
 class MemoryPointer:

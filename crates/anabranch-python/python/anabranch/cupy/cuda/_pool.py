@@ -9,6 +9,7 @@ from typing import Any
 from . import runtime
 from ._pointer import MemoryPointer
 from .device import Device, get_device_id
+from .stream import get_current_stream
 
 _OUT_OF_MEMORY = 2
 _BLOCK = 512
@@ -70,7 +71,6 @@ class MemoryAsyncPool:
         If there is not enough, waits for the current stream, and tries again.
         """
         from .memory import malloc_async
-        from .stream import get_current_stream
 
         rounded = (size + _BLOCK - 1) // _BLOCK * _BLOCK
         cause: Exception | None = None
@@ -86,8 +86,6 @@ class MemoryAsyncPool:
 
     def free_all_blocks(self, stream: Any = None) -> None:
         """Waits for a stream, or for the current one, and returns memory that nobody uses to the device."""
-        from .stream import get_current_stream
-
         (get_current_stream() if stream is None else stream).synchronize()
         runtime.memPoolTrimTo(self._pool, 0)
 

@@ -9,7 +9,8 @@ from typing import Any
 import anabranch
 
 from . import _devices
-from ._errors import CUDADriverError, of_driver, require
+from ._arguments import require
+from ._errors import CUDADriverError, of_driver
 from ._pointer import MemoryPointer
 from .stream import _native_of, get_current_stream
 

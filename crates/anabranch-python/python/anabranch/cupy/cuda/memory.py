@@ -12,6 +12,7 @@ from ._freeing import free, free_later
 from ._pool import MemoryAsyncPool, OutOfMemoryError
 from ._pointer import MemoryPointer
 from .device import Device
+from .stream import _handle_of, get_current_stream
 
 __all__ = [
     "BaseMemory",
@@ -79,7 +80,7 @@ class MemoryAsync(BaseMemory):
         self.size = size
         self.device_id = runtime.getDevice()
         self._stream = stream
-        self.ptr = runtime.mallocAsync(size, stream.ptr)
+        self.ptr = runtime.mallocAsync(size, _handle_of(stream))
 
     @property
     def stream_ref(self) -> Callable[[], Any]:
@@ -90,7 +91,7 @@ class MemoryAsync(BaseMemory):
     def __del__(self) -> None:
         if self.ptr:
             ptr, stream = self.ptr, self._stream
-            free(self.device_id, lambda: runtime.freeAsync(ptr, stream.ptr))
+            free(self.device_id, lambda: runtime.freeAsync(ptr, _handle_of(stream)))
 
 
 class ManagedMemory(BaseMemory):
@@ -106,7 +107,7 @@ class ManagedMemory(BaseMemory):
     def prefetch(self, stream: Any, *, device_id: int = runtime.cudaInvalidDeviceId) -> None:
         """Moves the memory in stream order to a device (by default its own), or to the host (-1)."""
         target = self.device_id if device_id == runtime.cudaInvalidDeviceId else device_id
-        runtime.memPrefetchAsync(self.ptr, self.size, target, stream.ptr)
+        runtime.memPrefetchAsync(self.ptr, self.size, target, _handle_of(stream))
 
     def __del__(self) -> None:
         if self.ptr:
@@ -131,8 +132,6 @@ class UnownedMemory(BaseMemory):
 
 def malloc_async(size: int) -> MemoryPointer:
     """Allocates memory in the order of the current stream."""
-    from .stream import get_current_stream
-
     return MemoryPointer(MemoryAsync(size, get_current_stream()), 0)
 
 
