@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import pickle
@@ -211,6 +212,31 @@ def test_out_of_memory():
     expected = "Out of memory allocating 1,234,567 bytes (allocated so far: 100 bytes, limit set to: 9,000 bytes)."
     assert str(error) == str(pickle.loads(pickle.dumps(error))) == expected and isinstance(error, MemoryError)
     assert str(cuda.memory.OutOfMemoryError(5, 1)) == "Out of memory allocating 5 bytes (allocated so far: 1 bytes)."
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        cuda.Memory,
+        cuda.ManagedMemory,
+        cuda.PinnedMemory,
+        lambda size: cuda.MemoryAsync(size, cuda.Stream()),
+        type("Derived", (cuda.Memory,), {}),
+    ],
+)
+def test_memory_is_not_copied(make):
+    memory = make(64)
+    pointer = (cuda.PinnedMemoryPointer if isinstance(memory, cuda.PinnedMemory) else cuda.MemoryPointer)(memory, 8)
+    message = f"^objects of the class {type(memory).__name__} can be neither copied nor pickled$"
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=message):
+            duplicate(memory)
+    for duplicate in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=message):
+            duplicate(pointer)
+    # The copy of a pointer keeps the same memory.
+    copied = copy.copy(pointer)
+    assert copied.mem is memory and copied.ptr == pointer.ptr
 
 
 def test_nothing_is_said_at_the_end(run_python):

@@ -206,8 +206,6 @@ def test_streams_and_events_of_others(stream, context):
         memory = cuda.MemoryAsync(4, other)
         cuda.MemoryPointer(memory, 0).memset_async(0, 4, other)
         del memory
-    refused(400, cuda.Event().record, Foreign((0, 7)))
-    refused(400, cuda.MemoryAsync, 4, Foreign((0, 7)))
 
 
 def test_streams_and_events_of_cupy(stream, monkeypatch):
@@ -302,6 +300,8 @@ def test_what_is_no_stream():
     assert repr(cuda.Stream.from_external(Foreign([0, 7]))) == "<Stream 7 (device -1)>"
     for number in (-1, 3, 7):
         refused(400, cuda.Stream.from_external(Foreign((0, number))).synchronize)
+        refused(400, cuda.Event().record, Foreign((0, number)))
+        refused(400, cuda.MemoryAsync, 4, Foreign((0, number)))
 
 
 def test_external_stream_is_deprecated(stream):
@@ -442,10 +442,18 @@ os._exit(0)
     assert (result.returncode, result.stdout) == (0, "interrupted\n" * 3), result.stderr
 
 
-@pytest.mark.parametrize("make", [cuda.Stream, lambda: cuda.Stream.from_external(cuda.Stream())])
-def test_streams_are_not_copied(make):
-    stream = make()
+def captured():
+    stream = cuda.Stream()
+    stream.begin_capture()
+    return stream.end_capture()
+
+
+@pytest.mark.parametrize(
+    "make", [cuda.Stream, lambda: cuda.Stream.from_external(cuda.Stream()), cuda.Event, captured, cuda.Module]
+)
+def test_what_ends_with_its_object_is_not_copied(make):
+    item = make()
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="neither copied nor pickled"):
-            duplicate(stream)
-    assert stream.done
+        with pytest.raises(TypeError, match=f"^objects of the class {type(item).__name__} can be neither copied nor pickled$"):
+            duplicate(item)
+    assert getattr(item, "done", True)

@@ -42,5 +42,5 @@ def address(value: Any) -> int:
 
 
 def refuse_to_copy(self: object) -> tuple[Any, ...]:
-    """``__reduce__`` of what ends with its object: a copy would end that of the original."""
+    """``__reduce__`` of objects that end what they stand for: a copy would end that of the original."""
     raise TypeError(f"objects of the class {type(self).__name__} can be neither copied nor pickled")

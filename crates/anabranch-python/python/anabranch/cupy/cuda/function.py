@@ -9,7 +9,7 @@ from typing import Any
 import anabranch
 
 from . import _devices
-from ._arguments import require
+from ._arguments import refuse_to_copy, require
 from ._errors import CUDADriverError, of_driver
 from ._pointer import MemoryPointer
 from .stream import _native_of, get_current_stream
@@ -29,6 +29,8 @@ class Module:
         self._loaded = None
         # The names in the code of kernels that C++ expressions name.
         self.mapping: dict[str, str] | None = None
+
+    __reduce__ = refuse_to_copy
 
     @property
     def _native(self) -> anabranch.Module:

@@ -6,6 +6,7 @@ from typing import Any
 
 import anabranch
 
+from ._arguments import refuse_to_copy
 from ._errors import CUDARuntimeError, of_runtime
 from .stream import _native_of, get_current_stream
 
@@ -22,6 +23,8 @@ class Graph:
         raise NotImplementedError(
             "currently this class cannot be initiated by the user and must be created via stream capture"
         )
+
+    __reduce__ = refuse_to_copy
 
     @classmethod
     def _of(cls, captured: anabranch.Graph, executable: anabranch.ExecutableGraph) -> Graph:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import runtime
+from ._arguments import refuse_to_copy
 from ._freeing import free, free_later
 from ._pool import MemoryAsyncPool, OutOfMemoryError
 from ._pointer import MemoryPointer
@@ -62,6 +63,8 @@ class Memory(BaseMemory):
         self.device_id = runtime.getDevice()
         self.ptr = runtime.malloc(size)
 
+    __reduce__ = refuse_to_copy
+
     def __del__(self) -> None:
         if self.ptr:
             ptr = self.ptr
@@ -88,6 +91,8 @@ class MemoryAsync(BaseMemory):
         stream = self._stream
         return lambda: stream
 
+    __reduce__ = refuse_to_copy
+
     def __del__(self) -> None:
         if self.ptr:
             ptr, stream = self.ptr, self._stream
@@ -108,6 +113,8 @@ class ManagedMemory(BaseMemory):
         """Moves the memory in stream order to a device (by default its own), or to the host (-1)."""
         target = self.device_id if device_id == runtime.cudaInvalidDeviceId else device_id
         runtime.memPrefetchAsync(self.ptr, self.size, target, _handle_of(stream))
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
         if self.ptr:

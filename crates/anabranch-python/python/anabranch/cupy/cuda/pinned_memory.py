@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from . import runtime
+from ._arguments import refuse_to_copy
 from ._freeing import free, free_later
 
 __all__ = ["PinnedMemory", "PinnedMemoryPointer", "alloc_pinned_memory"]
@@ -24,6 +25,8 @@ class PinnedMemory:
 
     def __int__(self) -> int:
         return self.ptr
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
         if self.ptr:

@@ -46,6 +46,8 @@ class Event:
             raise ValueError("Timing must be disabled for interprocess events")
         self._native = _create_event(block, disable_timing, interprocess)
 
+    __reduce__ = refuse_to_copy
+
     @property
     def ptr(self) -> int:
         """The handle of the driver."""
