@@ -111,6 +111,55 @@ def test_memory_that_a_host_function_drops(pool):
     del other
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("of_the_stream", [False, True])
+def test_memory_that_is_dropped_while_a_stream_captures(pool, mode, of_the_stream):
+    stream = cuda.Stream()
+    with stream if of_the_stream else cuda.Stream.null:
+        memory = pool.malloc(512)
+    cuda.Device().synchronize()
+    stream.begin_capture(mode)
+    del memory
+    # It is freed when the capture ends, which is as valid as before.
+    stream.end_capture().launch(stream)
+    cuda.Device().synchronize()
+    assert pool.used_bytes() == 0
+
+
+def test_memory_that_a_capture_has_allocated_is_freed_in_it():
+    stream = cuda.Stream()
+    stream.begin_capture()
+    with stream:
+        memory = cuda.malloc_async(512)
+        memory.memset_async(0, 512)
+    del memory
+    graph = stream.end_capture()
+    for _ in range(2):
+        graph.launch(stream)
+    stream.synchronize()
+
+
+@pytest.mark.parametrize("kind", [cuda.Memory, cuda.ManagedMemory, cuda.PinnedMemory])
+def test_what_is_dropped_invalidates_no_capture(kind):
+    memory = kind(64)
+    stream = cuda.Stream()
+    stream.begin_capture(runtime.streamCaptureModeGlobal)
+    del memory
+    stream.end_capture()
+
+
+def test_memory_that_cannot_be_freed_disturbs_nobody(monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda hook: said.append(str(hook.exc_value)))
+    memory = [cuda.Memory(8)]
+    address = memory[0].ptr
+    stream = cuda.Stream(non_blocking=True)
+    stream.launch_host_func(lambda _: memory.clear(), None)
+    stream.synchronize()
+    runtime.free(address)
+    assert cuda.Memory(8).ptr and said == ["cudaErrorInvalidValue: invalid argument"]
+
+
 @pytest.mark.parametrize("kind", [cuda.Memory, cuda.ManagedMemory])
 def test_places_in_memory(kind):
     memory = kind(16)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import runtime
+from ._freeing import free_later
 from ._pointer import MemoryPointer
 from .device import Device, get_device_id
 from .stream import get_current_stream
@@ -86,6 +87,7 @@ class MemoryAsyncPool:
 
     def free_all_blocks(self, stream: Any = None) -> None:
         """Waits for a stream, or for the current one, and returns memory that nobody uses to the device."""
+        free_later()
         (get_current_stream() if stream is None else stream).synchronize()
         runtime.memPoolTrimTo(self._pool, 0)
 

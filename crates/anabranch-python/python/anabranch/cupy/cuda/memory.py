@@ -9,7 +9,7 @@ from typing import Any
 
 from . import runtime
 from ._arguments import refuse_to_copy
-from ._freeing import free, free_later
+from ._freeing import free, free_async, free_later
 from ._pool import MemoryAsyncPool, OutOfMemoryError
 from ._pointer import MemoryPointer
 from .device import Device
@@ -96,7 +96,7 @@ class MemoryAsync(BaseMemory):
     def __del__(self) -> None:
         if self.ptr:
             ptr, stream = self.ptr, self._stream
-            free(self.device_id, lambda: runtime.freeAsync(ptr, _handle_of(stream)))
+            free(self.device_id, lambda: free_async(ptr, _handle_of(stream)))
 
 
 class ManagedMemory(BaseMemory):

@@ -13,6 +13,7 @@ from . import _devices, runtime
 from ._arguments import address, is_of_cupy, refuse_to_copy, wrong_type
 from ._current import current
 from ._errors import CUDARuntimeError, of_runtime
+from ._freeing import free_later
 from ._native import DEFAULT_STREAMS, LEGACY, default_stream, require_handle
 from ._runtime_streams import INVALID_VALUE, INVALIDATED
 
@@ -238,8 +239,11 @@ class _BaseStream:
         """Ends the capture, and returns its graph, which can be launched."""
         from .graph import Graph
 
-        captured = self._native.end_capture()
-        return Graph._of(captured, captured.instantiate())
+        try:
+            captured = self._native.end_capture()
+            return Graph._of(captured, captured.instantiate())
+        finally:
+            free_later()
 
     @of_runtime
     def is_capturing(self) -> bool:
