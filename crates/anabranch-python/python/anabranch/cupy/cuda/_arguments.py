@@ -8,8 +8,8 @@ from typing import Any
 
 
 def require(value: object, expected: type, name: str) -> None:
-    """Refuses an argument of another type."""
-    if not isinstance(value, expected):
+    """Refuses an argument of another type. Objects of CuPy's class of the name are taken, too."""
+    if not isinstance(value, expected) and not is_of_cupy(value, expected):
         raise wrong_type(value, expected, name)
 
 
@@ -34,11 +34,50 @@ def is_of_cupy(value: object, kind: type) -> bool:
     return isinstance(original, type) and isinstance(value, original)
 
 
+# As in CuPy, fractions of numbers are cut off, but not of addresses.
+
+
+def integer(value: Any) -> int:
+    """A number of any size."""
+    if not hasattr(value, "__int__"):
+        raise TypeError("an integer is required")
+    return int(value)
+
+
+def c_int(value: Any, name: str = "int") -> int:
+    """A number that C keeps in 32 bits, in a type of that name."""
+    number = integer(value)
+    if not -(1 << 31) <= number < 1 << 31:
+        raise OverflowError(f"value too large to convert to {name}")
+    return number
+
+
+def c_size(value: Any) -> int:
+    """A number of bytes."""
+    number = integer(value)
+    if number < 0:
+        raise OverflowError("can't convert negative value to size_t")
+    if number >= 1 << 64:
+        raise OverflowError("Python int too large to convert to C unsigned long")
+    return number
+
+
+def c_long(value: Any) -> int:
+    """A distance in bytes, which may be negative."""
+    return _in_64_bits(integer(value), "long")
+
+
 def address(value: Any) -> int:
-    """An address or a handle: an integer."""
+    """An address or a handle."""
     if not hasattr(value, "__index__"):
         raise TypeError("an integer is required")
-    return operator.index(value)
+    return _in_64_bits(operator.index(value), "ssize_t")
+
+
+def _in_64_bits(number: int, name: str) -> int:
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError(f"Python int too large to convert to C {name}")
+    return number
 
 
 def refuse_to_copy(self: object) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from anabranch import AnabranchError
 
+from ._arguments import c_int
 from ._codes import CODES
 
 _P = ParamSpec("_P")
@@ -22,9 +23,11 @@ class CUDARuntimeError(RuntimeError):
     The error of the package, which says more, is its ``__cause__``.
     """
 
+    __module__ = "anabranch.cupy.cuda.runtime"
+
     def __init__(self, status: int) -> None:
         self.status = status
-        name, meaning = CODES.get(status, (UNRECOGNIZED, UNRECOGNIZED))
+        name, meaning = CODES.get(c_int(status, "cudaError_t"), (UNRECOGNIZED, UNRECOGNIZED))
         super().__init__(f"{name}: {meaning}")
 
     def __reduce__(self) -> tuple[type[CUDARuntimeError], tuple[Any, ...]]:
@@ -34,10 +37,12 @@ class CUDARuntimeError(RuntimeError):
 class CUDADriverError(RuntimeError):
     """An error of a call for a kernel or a module: ``status`` is the code of the CUDA driver."""
 
+    __module__ = "anabranch.cupy.cuda.driver"
+
     def __init__(self, status: int, name: str | None = None) -> None:
         self.status = status
         self._name = name
-        known = CODES.get(status)
+        known = CODES.get(c_int(status))
         meaning = known[1] if known else UNRECOGNIZED
         super().__init__(f"{name or UNRECOGNIZED}: {meaning}")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import runtime
+from ._arguments import c_size
 from ._freeing import free_later
 from ._pointer import MemoryPointer
 from .device import Device, get_device_id
@@ -19,10 +20,12 @@ _BLOCK = 512
 class OutOfMemoryError(MemoryError):
     """There is not enough memory on the device."""
 
+    __module__ = "anabranch.cupy.cuda.memory"
+
     def __init__(self, size: int, total: int, limit: int = 0) -> None:
         self._arguments = (size, total, limit)
         message = f"Out of memory allocating {size:,} bytes"
-        if total >= 0:
+        if (total, limit) != (-1, 0):
             bound = f", limit set to: {limit:,} bytes" if limit else ""
             message += f" (allocated so far: {total:,} bytes{bound})."
         super().__init__(message)
@@ -52,6 +55,9 @@ class MemoryAsyncPool:
             of a pool, or a sequence with one of these for each device.
     """
 
+    __module__ = "anabranch.cupy.cuda.memory"
+    __slots__ = ("_pools",)
+
     def __init__(self, pool_handles: str | int | Sequence[str | int] = "current") -> None:
         limit = _limit()
         self._pools: list[int] = []
@@ -73,6 +79,7 @@ class MemoryAsyncPool:
         """
         from .memory import malloc_async
 
+        size = c_size(size)
         rounded = (size + _BLOCK - 1) // _BLOCK * _BLOCK
         cause: Exception | None = None
         for _ in range(3):

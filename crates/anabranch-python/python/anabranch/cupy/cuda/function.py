@@ -23,12 +23,18 @@ _FILE_NOT_FOUND = 301
 class Module:
     """Device code of the current device: PTX or machine code."""
 
+    __slots__ = ("_loaded", "_mapping")
+
     _loaded: anabranch.Module | None
 
     def __init__(self) -> None:
         self._loaded = None
-        # The names in the code of kernels that C++ expressions name.
-        self.mapping: dict[str, str] | None = None
+        self._mapping: dict[str, str] | None = None
+
+    @property
+    def mapping(self) -> dict[str, str] | None:
+        """The names in the code of kernels that C++ expressions name."""
+        return self._mapping
 
     __reduce__ = refuse_to_copy
 
@@ -71,7 +77,7 @@ class Module:
         return self._native.variable(name)[0]
 
     def _set_mapping(self, mapping: dict[str, str]) -> None:
-        self.mapping = mapping
+        self._mapping = mapping
 
 
 def _image(code: bytes) -> str | bytes:
@@ -87,6 +93,8 @@ def _image(code: bytes) -> str | bytes:
 
 class Function:
     """A kernel."""
+
+    __slots__ = ("_carveout", "_native", "module")
 
     def __init__(self, module: Module, funcname: str) -> None:
         self.module = module

@@ -16,6 +16,8 @@ __all__ = ["Graph"]
 class Graph:
     """Work that a stream has captured: `Stream.end_capture` returns it. It keeps what the work uses."""
 
+    __slots__ = ("_captured", "_executable")
+
     _captured: anabranch.Graph
     _executable: anabranch.ExecutableGraph
 

@@ -10,7 +10,7 @@ import anabranch
 from anabranch import _contained
 
 from . import _devices, runtime
-from ._arguments import address, is_of_cupy, refuse_to_copy, wrong_type
+from ._arguments import address, c_int, is_of_cupy, refuse_to_copy, wrong_type
 from ._current import current
 from ._errors import CUDARuntimeError, of_runtime
 from ._freeing import free_later
@@ -95,14 +95,14 @@ def get_elapsed_time(start_event: Any, end_event: Any) -> float:
 
 def get_current_stream(device_id: int = -1) -> _BaseStream:
     """The current stream of this thread for a device, or for the current device."""
-    return current().get(device_id)
+    return current().get(device_id if device_id == -1 else c_int(device_id))
 
 
 class _BaseStream:
     """A stream by its handle, and the number of its device: -1 for default streams, and if it is not known."""
 
     def __init__(self, ptr: Any, device_id: int) -> None:
-        # `ExternalStream` takes any object. None is the handle of a new stream, which was not asked for.
+        # `ExternalStream` takes any object, and only numbers can be used.
         self._ptr: Any = ptr
         self.device_id = device_id
         # What keeps the stream of another library.
@@ -117,8 +117,8 @@ class _BaseStream:
     @property
     def ptr(self) -> int:
         """The handle of the driver."""
-        if self._ptr is None and self._own is not None:
-            self._ptr = self._own.handle
+        if self._own is not None:
+            return self._own.handle
         ptr: int = self._ptr
         return ptr
 
@@ -229,7 +229,7 @@ class _BaseStream:
         """
         if self._ptr in LEGACY:
             raise RuntimeError("cannot capture on the default (legacy) stream")
-        name = _MODES.get(runtime.streamCaptureModeRelaxed if mode is None else mode)
+        name = _MODES.get(runtime.streamCaptureModeRelaxed if mode is None else c_int(mode))
         if name is None:
             raise CUDARuntimeError(INVALID_VALUE)
         self._native.begin_capture(name)  # type: ignore[arg-type]
@@ -299,9 +299,8 @@ class Stream(_BaseStream):
         if null or ptds:
             super().__init__(0 if null else runtime.streamPerThread, -1)
             return
-        super().__init__(0, _devices.current())
-        # It is asked for when it is needed: the package takes more care of streams that others know.
-        self._ptr = None
+        # The handle is asked for when it is needed: the package takes more care of streams that others know.
+        super().__init__(None, _devices.current())
         self._own = _create_stream(self.device_id, priority or 0, bool(non_blocking))
 
     @classmethod
