@@ -199,7 +199,7 @@ def test_pickling(context, add):
 def test_modules(context, tmp_path):
     path = tmp_path / "kernels.ptx"
     path.write_text(PTX)
-    for module in (cupy.RawModule(PTX), cupy.RawModule(path=str(path))):
+    for module in (cupy.RawModule(code=PTX), cupy.RawModule(path=str(path))):
         kernel = module.get_function("add")
         assert isinstance(kernel, cupy.RawKernel) and kernel.file_path == module.file_path
         stream = context.create_stream()
@@ -207,13 +207,13 @@ def test_modules(context, tmp_path):
         kernel((1,), (1,), (numbers, 1, 1))
         assert stream.download(numbers).tolist() == [2]
         refused("CUDA_ERROR_NOT_FOUND", module.get_function, "nope")
-    assert cupy.RawModule(PTX).module is cupy.RawModule(PTX).module
+    assert cupy.RawModule(code=PTX).module is cupy.RawModule(code=PTX).module
     refused("CUDA_ERROR_FILE_NOT_FOUND", cupy.RawModule(path=str(tmp_path / "no")).compile)
-    refused("CUDA_ERROR_INVALID_PTX", cupy.RawModule("// This is PTX.\n.version 7.0\nnonsense").compile)
+    refused("CUDA_ERROR_INVALID_PTX", cupy.RawModule(code="// This is PTX.\n.version 7.0\nnonsense").compile)
 
 
 def test_variables():
-    module = cupy.RawModule(VARIABLE)
+    module = cupy.RawModule(code=VARIABLE)
     place = module.get_global("numbers")
     assert isinstance(place, cuda.MemoryPointer)
     result = (ctypes.c_uint32 * 4)()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import pickle
@@ -110,6 +111,55 @@ def test_memory_that_a_host_function_drops(pool):
     del other
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("of_the_stream", [False, True])
+def test_memory_that_is_dropped_while_a_stream_captures(pool, mode, of_the_stream):
+    stream = cuda.Stream()
+    with stream if of_the_stream else cuda.Stream.null:
+        memory = pool.malloc(512)
+    cuda.Device().synchronize()
+    stream.begin_capture(mode)
+    del memory
+    # It is freed when the capture ends, which is as valid as before.
+    stream.end_capture().launch(stream)
+    cuda.Device().synchronize()
+    assert pool.used_bytes() == 0
+
+
+def test_memory_that_a_capture_has_allocated_is_freed_in_it():
+    stream = cuda.Stream()
+    stream.begin_capture()
+    with stream:
+        memory = cuda.malloc_async(512)
+        memory.memset_async(0, 512)
+    del memory
+    graph = stream.end_capture()
+    for _ in range(2):
+        graph.launch(stream)
+    stream.synchronize()
+
+
+@pytest.mark.parametrize("kind", [cuda.Memory, cuda.ManagedMemory, cuda.PinnedMemory])
+def test_what_is_dropped_invalidates_no_capture(kind):
+    memory = kind(64)
+    stream = cuda.Stream()
+    stream.begin_capture(runtime.streamCaptureModeGlobal)
+    del memory
+    stream.end_capture()
+
+
+def test_memory_that_cannot_be_freed_disturbs_nobody(monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda hook: said.append(str(hook.exc_value)))
+    memory = [cuda.Memory(8)]
+    address = memory[0].ptr
+    stream = cuda.Stream(non_blocking=True)
+    stream.launch_host_func(lambda _: memory.clear(), None)
+    stream.synchronize()
+    runtime.free(address)
+    assert cuda.Memory(8).ptr and said == ["cudaErrorInvalidValue: invalid argument"]
+
+
 @pytest.mark.parametrize("kind", [cuda.Memory, cuda.ManagedMemory])
 def test_places_in_memory(kind):
     memory = kind(16)
@@ -211,6 +261,31 @@ def test_out_of_memory():
     expected = "Out of memory allocating 1,234,567 bytes (allocated so far: 100 bytes, limit set to: 9,000 bytes)."
     assert str(error) == str(pickle.loads(pickle.dumps(error))) == expected and isinstance(error, MemoryError)
     assert str(cuda.memory.OutOfMemoryError(5, 1)) == "Out of memory allocating 5 bytes (allocated so far: 1 bytes)."
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        cuda.Memory,
+        cuda.ManagedMemory,
+        cuda.PinnedMemory,
+        lambda size: cuda.MemoryAsync(size, cuda.Stream()),
+        type("Derived", (cuda.Memory,), {}),
+    ],
+)
+def test_memory_is_not_copied(make):
+    memory = make(64)
+    pointer = (cuda.PinnedMemoryPointer if isinstance(memory, cuda.PinnedMemory) else cuda.MemoryPointer)(memory, 8)
+    message = f"^objects of the class {type(memory).__name__} can be neither copied nor pickled$"
+    for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=message):
+            duplicate(memory)
+    for duplicate in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=message):
+            duplicate(pointer)
+    # The copy of a pointer keeps the same memory.
+    copied = copy.copy(pointer)
+    assert copied.mem is memory and copied.ptr == pointer.ptr
 
 
 def test_nothing_is_said_at_the_end(run_python):

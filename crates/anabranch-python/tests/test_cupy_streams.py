@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import sys
 import threading
+import types
 
 import pytest
 
@@ -199,17 +201,77 @@ def test_streams_and_events_of_others(stream, context):
     ours.record(context.create_event())
     ours.synchronize()
     assert seen == [1, 2]
+    for other in (Foreign((0, stream.ptr)), Foreign((0, 0)), context.create_stream()):
+        cuda.Event().record(other)
+        memory = cuda.MemoryAsync(4, other)
+        cuda.MemoryPointer(memory, 0).memset_async(0, 4, other)
+        del memory
 
-    class Pointer:
+
+def test_streams_and_events_of_cupy(stream, monkeypatch):
+    # Old ones do not have the method of the protocol.
+    class Original:
         def __init__(self, ptr):
             self.ptr = ptr
 
+    original = types.ModuleType("cupy.cuda.stream")
+    original._BaseStream, original.Event = type("_BaseStream", (Original,), {}), type("Event", (Original,), {})
+    monkeypatch.setitem(sys.modules, original.__name__, original)
     event = cuda.Event()
-    stream.wait_event(Pointer(event.ptr))
-    cuda.Event().record(Pointer(stream.ptr))
-    cuda.Event().record(Pointer(0))
-    with pytest.raises(AttributeError):
-        cuda.Event().record(5)
+    stream.record(original.Event(event.ptr))
+    stream.wait_event(original.Event(event.ptr))
+    assert cuda.get_elapsed_time(original.Event(event.ptr), event) == 0
+    memory = cuda.alloc(4)
+    for ptr in (stream.ptr, 0):
+        event.record(original._BaseStream(ptr))
+        memory.memset_async(0, 4, original._BaseStream(ptr))
+    stream.synchronize()
+    with pytest.raises(TypeError):
+        stream.wait_event(original._BaseStream(stream.ptr))
+    with pytest.raises(TypeError):
+        event.record(original.Event(event.ptr))
+
+
+def wrong_objects():
+    """What takes a stream or an event, by the name of the argument, and objects with ``ptr`` that are neither."""
+    stream, event, memory = cuda.Stream(), cuda.Event(), cuda.alloc(64)
+    stream.begin_capture()
+    graph = stream.end_capture()
+
+    class Pointer:
+        ptr = stream.ptr
+
+    managed = cuda.ManagedMemory(8)
+    takes_stream = (
+        event.record,
+        graph.launch,
+        graph.upload,
+        managed.prefetch,
+        lambda other: cuda.MemoryAsync(8, other),
+        lambda other: memory.memset_async(0, 8, other),
+        lambda other: memory.copy_from_device_async(memory, 8, other),
+        lambda other: memory.copy_from_host_async(memory.ptr, 8, other),
+        lambda other: memory.copy_to_host_async(memory.ptr, 8, other),
+        lambda other: memory.copy_from_async(memory, 8, other),
+    )
+    for call in takes_stream:
+        for other in (event, graph, memory, memory.mem, cuda.alloc_pinned_memory(8), Pointer(), stream.ptr, "stream"):
+            yield call, "stream", "Stream", other
+    others = (stream, graph, memory, memory.mem, Pointer(), event.ptr, "event")
+    for other in others:
+        yield stream.wait_event, "event", "Event", other
+        yield stream.record, "event", "Event", other
+        yield lambda other: cuda.get_elapsed_time(other, event), "start_event", "Event", other
+        yield lambda other: cuda.get_elapsed_time(event, other), "end_event", "Event", other
+    yield stream.wait_event, "event", "Event", None
+
+
+def test_objects_of_other_classes_are_refused():
+    for call, name, expected, other in wrong_objects():
+        start = f"Argument '{name}' has incorrect type (expected cupy.cuda.stream.{expected}, got "
+        with pytest.raises(TypeError, match=re.escape(start)):
+            call(other)
+    cuda.Device().synchronize()
 
 
 @pytest.mark.parametrize(
@@ -238,6 +300,8 @@ def test_what_is_no_stream():
     assert repr(cuda.Stream.from_external(Foreign([0, 7]))) == "<Stream 7 (device -1)>"
     for number in (-1, 3, 7):
         refused(400, cuda.Stream.from_external(Foreign((0, number))).synchronize)
+        refused(400, cuda.Event().record, Foreign((0, number)))
+        refused(400, cuda.MemoryAsync, 4, Foreign((0, number)))
 
 
 def test_external_stream_is_deprecated(stream):
@@ -251,9 +315,14 @@ def test_external_stream_is_deprecated(stream):
     assert repr(external) == f"<ExternalStream {stream.ptr} (device -1)>"
     assert external == stream and external.is_non_blocking and not isinstance(external, cuda.Stream)
     external.synchronize()
-    for ptr in (None, "5"):
-        with pytest.deprecated_call(), pytest.raises(TypeError):
-            cuda.ExternalStream(ptr)
+    # Any object is taken, and only a number can be used.
+    for ptr in (None, "5", 2.0, stream):
+        with pytest.deprecated_call():
+            external = cuda.ExternalStream(ptr)
+        assert external.ptr is ptr and repr(external) == f"<ExternalStream {ptr} (device -1)>"
+        for call in (external.synchronize, external.begin_capture, lambda: cuda.alloc(4).memset_async(0, 4, external)):
+            with pytest.raises(TypeError, match="^an integer is required$"):
+                call()
 
 
 def test_graphs(stream):
@@ -373,10 +442,18 @@ os._exit(0)
     assert (result.returncode, result.stdout) == (0, "interrupted\n" * 3), result.stderr
 
 
-@pytest.mark.parametrize("make", [cuda.Stream, lambda: cuda.Stream.from_external(cuda.Stream())])
-def test_streams_are_not_copied(make):
-    stream = make()
+def captured():
+    stream = cuda.Stream()
+    stream.begin_capture()
+    return stream.end_capture()
+
+
+@pytest.mark.parametrize(
+    "make", [cuda.Stream, lambda: cuda.Stream.from_external(cuda.Stream()), cuda.Event, captured, cuda.Module]
+)
+def test_what_ends_with_its_object_is_not_copied(make):
+    item = make()
     for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="neither copied nor pickled"):
-            duplicate(stream)
-    assert stream.done
+        with pytest.raises(TypeError, match=f"^objects of the class {type(item).__name__} can be neither copied nor pickled$"):
+            duplicate(item)
+    assert getattr(item, "done", True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 
 import anabranch
 
 from .cuda import _devices
-from .cuda._errors import of_driver, require
+from .cuda._arguments import require
+from .cuda._errors import of_driver
 from .cuda._pointer import MemoryPointer
 from .cuda.compiler import CompileException
 from .cuda.function import Function, Module
@@ -28,7 +30,7 @@ class _Code(NamedTuple):
 
     code: str | None
     path: str | None
-    options: tuple[str, ...]
+    options: tuple[str, ...] | None
     backend: str
     name_expressions: tuple[str, ...] | None
 
@@ -70,24 +72,32 @@ def _load(module: Module, text: str, code: _Code, log_stream: TextIO | None) -> 
 
 
 def _compile(text: str, code: _Code) -> anabranch.Compiled:
-    has_standard = any(_STANDARD.match(option) for option in code.options)
+    options = code.options or ()
+    has_standard = any(_STANDARD.match(option) for option in options)
     device = _devices.device(_devices.current())
     try:
         return anabranch.compile(
             text,
             device=device if device.backend == "cuda" else None,
             name_expressions=code.name_expressions,
-            options=code.options,
+            options=options,
             standard=None if has_standard else "c++17",
         )
     except anabranch.CompileError as error:
         log = error.log or str(error)
-        raise CompileException(log, text, "kernel.cu", code.options, code.backend) from error
+        raise CompileException(log, text, "kernel.cu", options, code.backend) from error
 
 
 def _refuse(translate_cucomplex: object, jitify: object) -> None:
     if translate_cucomplex:
         raise ValueError("translate_cucomplex is not supported: use the types of cuComplex.h or cuda::std::complex")
+    if jitify is not None and not jitify:
+        warnings.warn(
+            "The jitify argument is deprecated and staged for removal in CuPy v15.0. Avoid passing `jitify=False` to silence"
+            " this warning.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
     if jitify:
         raise ValueError("jitify is not supported: pass the directories of headers in options")
 
@@ -105,11 +115,13 @@ class RawKernel:
         jitify: Not supported.
     """
 
+    __slots__ = ("_code", "_cooperative", "_functions", "_name")
+
     def __init__(
         self,
         code: str,
         name: str,
-        options: tuple[str, ...] = (),
+        options: tuple[str, ...] | None = (),
         backend: str = "nvrtc",
         translate_cucomplex: bool = False,
         *,
@@ -118,17 +130,31 @@ class RawKernel:
     ) -> None:
         require(code, str, "code")
         require(name, str, "name")
-        require(options, tuple, "options")
+        if options is not None:
+            require(options, tuple, "options")
         require(backend, str, "backend")
         _refuse(translate_cucomplex, jitify)
         self._prepare(_Code(code, None, options, backend, None), name, enable_cooperative_groups)
 
     def _prepare(self, code: _Code, name: str, enable_cooperative_groups: bool) -> None:
         self._code = code
-        self.name = name
-        self.__name__ = name
-        self.enable_cooperative_groups = bool(enable_cooperative_groups)
+        self._name = name
+        self._cooperative = bool(enable_cooperative_groups)
         self._functions: dict[int, Function] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel in the code."""
+        return self._name
+
+    @property
+    def __name__(self) -> str:
+        return self._name
+
+    @property
+    def enable_cooperative_groups(self) -> bool:
+        """Whether all blocks run at the same time."""
+        return self._cooperative
 
     @property
     def code(self) -> str | None:
@@ -141,7 +167,7 @@ class RawKernel:
         return self._code.path
 
     @property
-    def options(self) -> tuple[str, ...]:
+    def options(self) -> tuple[str, ...] | None:
         """The options of the compiler."""
         return self._code.options
 
@@ -157,7 +183,7 @@ class RawKernel:
         """
         # Not `kernel`, which is a step more.
         function = self._functions.get(_devices.current()) or self._kernel()
-        function(grid, block, args, enable_cooperative_groups=self.enable_cooperative_groups, **kwargs)
+        function(grid, block, args, enable_cooperative_groups=self._cooperative, **kwargs)
 
     @property
     def kernel(self) -> Function:
@@ -289,12 +315,14 @@ class RawModule:
         options: As for `RawKernel`, like the other arguments.
     """
 
+    __slots__ = ("_code", "_cooperative")
+
     def __init__(
         self,
-        code: str | None = None,
         *,
+        code: str | None = None,
         path: str | None = None,
-        options: tuple[str, ...] = (),
+        options: tuple[str, ...] | None = (),
         backend: str = "nvrtc",
         translate_cucomplex: bool = False,
         enable_cooperative_groups: bool = False,
@@ -306,7 +334,8 @@ class RawModule:
         for value, name in ((code, "code"), (path, "path")):
             if value is not None:
                 require(value, str, name)
-        require(options, tuple, "options")
+        if options is not None:
+            require(options, tuple, "options")
         require(backend, str, "backend")
         if name_expressions is not None:
             if code is None:
@@ -320,7 +349,12 @@ class RawModule:
         if path is not None:
             options, backend = (), "nvcc"
         self._code = _Code(code, path, options, backend, expressions)
-        self.enable_cooperative_groups = bool(enable_cooperative_groups)
+        self._cooperative = bool(enable_cooperative_groups)
+
+    @property
+    def enable_cooperative_groups(self) -> bool:
+        """Whether all blocks of a kernel run at the same time."""
+        return self._cooperative
 
     @property
     def code(self) -> str | None:
@@ -333,7 +367,7 @@ class RawModule:
         return self._code.path
 
     @property
-    def options(self) -> tuple[str, ...]:
+    def options(self) -> tuple[str, ...] | None:
         """The options of the compiler."""
         return self._code.options
 

@@ -1,6 +1,7 @@
 """The codes of the CUDA runtime: their names, and what they mean as the runtime says it."""
 
 CODES: dict[int, tuple[str, str]] = {
+    0: ("cudaSuccess", "no error"),
     1: ("cudaErrorInvalidValue", "invalid argument"),
     2: ("cudaErrorMemoryAllocation", "out of memory"),
     3: ("cudaErrorInitializationError", "initialization error"),

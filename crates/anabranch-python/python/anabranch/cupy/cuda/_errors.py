@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from anabranch import AnabranchError
 
+from ._arguments import c_int
 from ._codes import CODES
 
 _P = ParamSpec("_P")
@@ -22,9 +23,11 @@ class CUDARuntimeError(RuntimeError):
     The error of the package, which says more, is its ``__cause__``.
     """
 
+    __module__ = "anabranch.cupy.cuda.runtime"
+
     def __init__(self, status: int) -> None:
         self.status = status
-        name, meaning = CODES.get(status, (UNRECOGNIZED, UNRECOGNIZED))
+        name, meaning = CODES.get(c_int(status, "cudaError_t"), (UNRECOGNIZED, UNRECOGNIZED))
         super().__init__(f"{name}: {meaning}")
 
     def __reduce__(self) -> tuple[type[CUDARuntimeError], tuple[Any, ...]]:
@@ -34,10 +37,12 @@ class CUDARuntimeError(RuntimeError):
 class CUDADriverError(RuntimeError):
     """An error of a call for a kernel or a module: ``status`` is the code of the CUDA driver."""
 
+    __module__ = "anabranch.cupy.cuda.driver"
+
     def __init__(self, status: int, name: str | None = None) -> None:
         self.status = status
         self._name = name
-        known = CODES.get(status)
+        known = CODES.get(c_int(status))
         meaning = known[1] if known else UNRECOGNIZED
         super().__init__(f"{name or UNRECOGNIZED}: {meaning}")
 
@@ -69,10 +74,3 @@ def of_driver(function: Callable[_P, _R]) -> Callable[_P, _R]:
             raise CUDADriverError(error.status, error.name) from error
 
     return call
-
-
-def require(value: object, expected: type, name: str) -> None:
-    """Refuses an argument of another type, as CuPy does."""
-    if not isinstance(value, expected):
-        found = type(value).__name__
-        raise TypeError(f"Argument '{name}' has incorrect type (expected {expected.__name__}, got {found})")

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import runtime
-
-if TYPE_CHECKING:
-    from .device import Device
-    from .memory import BaseMemory
+from ._arguments import c_int, c_long, c_size, integer, is_of_cupy, require
+from .device import Device
+from .stream import _handle_of, get_current_stream
 
 
 def _address(mem: Any) -> int:
     if isinstance(mem, ctypes.c_void_p):
         return mem.value or 0
-    return int(mem)
+    return integer(mem)
 
 
 def _stream_ptr(stream: Any) -> int:
-    from .stream import get_current_stream
+    return _handle_of(get_current_stream() if stream is None else stream)
 
-    ptr: int = get_current_stream().ptr if stream is None else stream.ptr
-    return ptr
+
+class BaseMemory:
+    """Memory of a device: its address ``ptr``, its ``size`` in bytes, and the number of its device."""
+
+    __module__ = "anabranch.cupy.cuda.memory"
+    __slots__ = ("device_id", "ptr", "size")
+
+    ptr: int
+    size: int
+    device_id: int
+
+    def __init__(self) -> None:
+        self.ptr = 0
+        self.size = 0
+        self.device_id = 0
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    @property
+    def device(self) -> Device:
+        """The device."""
+        return Device(self.device_id)
 
 
 class MemoryPointer:
@@ -32,9 +52,13 @@ class MemoryPointer:
     one; the caller makes sure that memory of the host lives until then.
     """
 
+    __module__ = "anabranch.cupy.cuda.memory"
+    __slots__ = ("_mem", "_ptr")
+
     def __init__(self, mem: BaseMemory, offset: int) -> None:
+        require(mem, BaseMemory, "mem")
         self._mem = mem
-        self._ptr = mem.ptr + offset
+        self._ptr = mem.ptr + c_long(offset)
 
     @property
     def mem(self) -> BaseMemory:
@@ -60,19 +84,19 @@ class MemoryPointer:
         return self._ptr
 
     def __add__(self, offset: int) -> MemoryPointer:
-        return MemoryPointer(self._mem, self._ptr - self._mem.ptr + offset)
+        return MemoryPointer(self._mem, self._ptr - self._mem.ptr + c_long(offset))
 
     __radd__ = __add__
 
     def __iadd__(self, offset: int) -> MemoryPointer:
-        self._ptr += offset
+        self._ptr += c_long(offset)
         return self
 
     def __sub__(self, offset: int) -> MemoryPointer:
         return self + -offset
 
     def __isub__(self, offset: int) -> MemoryPointer:
-        self._ptr -= offset
+        self._ptr -= c_long(offset)
         return self
 
     def __repr__(self) -> str:
@@ -80,6 +104,7 @@ class MemoryPointer:
 
     def copy_from_device(self, src: MemoryPointer, size: int) -> None:
         """Copies memory of this or another device."""
+        require(src, MemoryPointer, "src")
         if src.device_id == self.device_id:
             runtime.memcpy(self._ptr, src.ptr, size, runtime.memcpyDeviceToDevice)
         else:
@@ -87,6 +112,7 @@ class MemoryPointer:
 
     def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
         """Copies memory of this or another device in stream order."""
+        require(src, MemoryPointer, "src")
         ptr = _stream_ptr(stream)
         if src.device_id == self.device_id:
             runtime.memcpyAsync(self._ptr, src.ptr, size, runtime.memcpyDeviceToDevice, ptr)
@@ -103,14 +129,14 @@ class MemoryPointer:
 
     def copy_from(self, mem: Any, size: int) -> None:
         """Copies memory of a device, a `MemoryPointer`, or of the host."""
-        if isinstance(mem, MemoryPointer):
+        if isinstance(mem, MemoryPointer) or is_of_cupy(mem, MemoryPointer):
             self.copy_from_device(mem, size)
         else:
             self.copy_from_host(mem, size)
 
     def copy_from_async(self, mem: Any, size: int, stream: Any = None) -> None:
         """Copies memory of a device, a `MemoryPointer`, or of the host in stream order."""
-        if isinstance(mem, MemoryPointer):
+        if isinstance(mem, MemoryPointer) or is_of_cupy(mem, MemoryPointer):
             self.copy_from_device_async(mem, size, stream)
         else:
             self.copy_from_host_async(mem, size, stream)
@@ -125,8 +151,8 @@ class MemoryPointer:
 
     def memset(self, value: int, size: int) -> None:
         """Fills bytes."""
-        runtime.memset(self._ptr, value, size)
+        runtime.memset(self._ptr, c_int(value), c_size(size))
 
     def memset_async(self, value: int, size: int, stream: Any = None) -> None:
         """Fills bytes in stream order."""
-        runtime.memsetAsync(self._ptr, value, size, _stream_ptr(stream))
+        runtime.memsetAsync(self._ptr, c_int(value), c_size(size), _stream_ptr(stream))

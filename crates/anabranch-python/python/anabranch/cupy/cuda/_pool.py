@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import runtime
+from ._arguments import c_size
+from ._freeing import free_later
 from ._pointer import MemoryPointer
 from .device import Device, get_device_id
+from .stream import get_current_stream
 
 _OUT_OF_MEMORY = 2
 _BLOCK = 512
@@ -17,10 +20,12 @@ _BLOCK = 512
 class OutOfMemoryError(MemoryError):
     """There is not enough memory on the device."""
 
+    __module__ = "anabranch.cupy.cuda.memory"
+
     def __init__(self, size: int, total: int, limit: int = 0) -> None:
         self._arguments = (size, total, limit)
         message = f"Out of memory allocating {size:,} bytes"
-        if total >= 0:
+        if (total, limit) != (-1, 0):
             bound = f", limit set to: {limit:,} bytes" if limit else ""
             message += f" (allocated so far: {total:,} bytes{bound})."
         super().__init__(message)
@@ -50,6 +55,9 @@ class MemoryAsyncPool:
             of a pool, or a sequence with one of these for each device.
     """
 
+    __module__ = "anabranch.cupy.cuda.memory"
+    __slots__ = ("_pools",)
+
     def __init__(self, pool_handles: str | int | Sequence[str | int] = "current") -> None:
         limit = _limit()
         self._pools: list[int] = []
@@ -70,8 +78,8 @@ class MemoryAsyncPool:
         If there is not enough, waits for the current stream, and tries again.
         """
         from .memory import malloc_async
-        from .stream import get_current_stream
 
+        size = c_size(size)
         rounded = (size + _BLOCK - 1) // _BLOCK * _BLOCK
         cause: Exception | None = None
         for _ in range(3):
@@ -86,8 +94,7 @@ class MemoryAsyncPool:
 
     def free_all_blocks(self, stream: Any = None) -> None:
         """Waits for a stream, or for the current one, and returns memory that nobody uses to the device."""
-        from .stream import get_current_stream
-
+        free_later()
         (get_current_stream() if stream is None else stream).synchronize()
         runtime.memPoolTrimTo(self._pool, 0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _devices
+from ._arguments import require
 from ._errors import CUDARuntimeError, of_runtime
 
 INVALID_VALUE = 1
@@ -106,6 +107,7 @@ def deviceGetPCIBusId(device: int) -> str:
 @of_runtime
 def deviceGetByPCIBusId(pci_bus_id: str) -> int:
     """The device with that address."""
+    require(pci_bus_id, str, "pci_bus_id")
     wanted = _numbers(pci_bus_id)
     for number, device in enumerate(_devices.devices()):
         address = device.properties["pci_bus_id"]

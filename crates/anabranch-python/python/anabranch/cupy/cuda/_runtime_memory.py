@@ -31,6 +31,9 @@ _POOLS: dict[int, int] = {}
 class PointerAttributes:
     """What an address is: the device, its addresses there and on the host, and its kind (``memoryType…``)."""
 
+    __module__ = "anabranch.cupy.cuda.runtime"
+    __slots__ = ("device", "devicePointer", "hostPointer", "type")
+
     def __init__(self, device: int, devicePointer: int, hostPointer: int, type: int = -1) -> None:
         self.type = type
         self.device = device
@@ -40,6 +43,9 @@ class PointerAttributes:
 
 class MemPoolProps:
     """What a memory pool is made of: kinds of memory, of handles and of places, and the number of the device."""
+
+    __module__ = "anabranch.cupy.cuda.runtime"
+    __slots__ = ("allocType", "devId", "handleType", "locationType")
 
     def __init__(self, allocType: int, handleType: int, locationType: int, devId: int) -> None:
         self.allocType = allocType

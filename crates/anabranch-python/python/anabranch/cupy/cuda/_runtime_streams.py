@@ -12,6 +12,7 @@ from typing import Any
 from anabranch import AnabranchError
 
 from . import _devices
+from ._arguments import c_int
 from ._constants import (
     streamCaptureModeGlobal,
     streamCaptureModeRelaxed,
@@ -104,6 +105,7 @@ def launchHostFunc(stream: int, callback: Callable[[Any], object], arg: Any) -> 
 @of_runtime
 def streamBeginCapture(stream: int, mode: int = streamCaptureModeRelaxed) -> None:
     """Begins a capture."""
+    mode = c_int(mode)
     if mode not in _MODES:
         raise CUDARuntimeError(INVALID_VALUE)
     _devices.raw().streams.begin_capture(stream, mode)

@@ -6,6 +6,7 @@ import threading
 from typing import Any, SupportsInt
 
 from . import _constants, _devices, runtime
+from ._arguments import c_int
 from ._errors import CUDARuntimeError, of_runtime
 
 __all__ = ["Device", "get_device_id"]
@@ -30,10 +31,12 @@ def get_device_id() -> int:
 class Device:
     """A device: a number, another `Device`, or the current one if it is omitted. ``with`` makes it current for a time."""
 
+    __slots__ = ("id",)
+
     id: int
 
     def __init__(self, device: SupportsInt | str | None = None) -> None:
-        self.id = runtime.getDevice() if device is None else int(device)
+        self.id = runtime.getDevice() if device is None else c_int(int(device))
 
     def __int__(self) -> int:
         return self.id
@@ -81,6 +84,8 @@ class Device:
     @classmethod
     def from_pci_bus_id(cls, pci_bus_id: str) -> Device:
         """The device with that address."""
+        if not isinstance(pci_bus_id, str):
+            raise TypeError(f"Expected str, got {type(pci_bus_id).__name__}")
         return cls(runtime.deviceGetByPCIBusId(pci_bus_id))
 
     @property

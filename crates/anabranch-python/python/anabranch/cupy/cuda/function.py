@@ -9,7 +9,8 @@ from typing import Any
 import anabranch
 
 from . import _devices
-from ._errors import CUDADriverError, of_driver, require
+from ._arguments import refuse_to_copy, require
+from ._errors import CUDADriverError, of_driver
 from ._pointer import MemoryPointer
 from .stream import _native_of, get_current_stream
 
@@ -22,12 +23,20 @@ _FILE_NOT_FOUND = 301
 class Module:
     """Device code of the current device: PTX or machine code."""
 
+    __slots__ = ("_loaded", "_mapping")
+
     _loaded: anabranch.Module | None
 
     def __init__(self) -> None:
         self._loaded = None
-        # The names in the code of kernels that C++ expressions name.
-        self.mapping: dict[str, str] | None = None
+        self._mapping: dict[str, str] | None = None
+
+    @property
+    def mapping(self) -> dict[str, str] | None:
+        """The names in the code of kernels that C++ expressions name."""
+        return self._mapping
+
+    __reduce__ = refuse_to_copy
 
     @property
     def _native(self) -> anabranch.Module:
@@ -68,7 +77,7 @@ class Module:
         return self._native.variable(name)[0]
 
     def _set_mapping(self, mapping: dict[str, str]) -> None:
-        self.mapping = mapping
+        self._mapping = mapping
 
 
 def _image(code: bytes) -> str | bytes:
@@ -84,6 +93,8 @@ def _image(code: bytes) -> str | bytes:
 
 class Function:
     """A kernel."""
+
+    __slots__ = ("_carveout", "_native", "module")
 
     def __init__(self, module: Module, funcname: str) -> None:
         self.module = module

@@ -6,6 +6,7 @@ from typing import Any
 
 import anabranch
 
+from ._arguments import refuse_to_copy
 from ._errors import CUDARuntimeError, of_runtime
 from .stream import _native_of, get_current_stream
 
@@ -15,6 +16,8 @@ __all__ = ["Graph"]
 class Graph:
     """Work that a stream has captured: `Stream.end_capture` returns it. It keeps what the work uses."""
 
+    __slots__ = ("_captured", "_executable")
+
     _captured: anabranch.Graph
     _executable: anabranch.ExecutableGraph
 
@@ -22,6 +25,8 @@ class Graph:
         raise NotImplementedError(
             "currently this class cannot be initiated by the user and must be created via stream capture"
         )
+
+    __reduce__ = refuse_to_copy
 
     @classmethod
     def _of(cls, captured: anabranch.Graph, executable: anabranch.ExecutableGraph) -> Graph:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import runtime
-from ._freeing import free, free_later
+from ._arguments import address, c_int, c_size, refuse_to_copy
+from ._freeing import free, free_async, free_later
 from ._pool import MemoryAsyncPool, OutOfMemoryError
-from ._pointer import MemoryPointer
-from .device import Device
+from ._pointer import BaseMemory, MemoryPointer
+from .stream import _handle_of, get_current_stream
 
 __all__ = [
     "BaseMemory",
@@ -30,40 +31,25 @@ __all__ = [
     "using_allocator",
 ]
 
-class BaseMemory:
-    """Memory of a device: its address ``ptr``, its ``size`` in bytes, and the number of its device."""
-
-    ptr: int
-    size: int
-    device_id: int
-
-    def __init__(self) -> None:
-        self.ptr = 0
-        self.size = 0
-        self.device_id = -1
-
-    def __int__(self) -> int:
-        return self.ptr
-
-    @property
-    def device(self) -> Device:
-        """The device."""
-        return Device(self.device_id)
-
 
 class Memory(BaseMemory):
     """Memory of the current device, which is freed with this object."""
 
+    __slots__ = ()
+
     def __init__(self, size: int) -> None:
         super().__init__()
         free_later()
-        self.size = size
+        self.size = c_size(size)
         self.device_id = runtime.getDevice()
-        self.ptr = runtime.malloc(size)
+        self.ptr = runtime.malloc(self.size)
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
-        if self.ptr:
-            ptr = self.ptr
+        # Not there if the constructor was not called.
+        ptr = getattr(self, "ptr", 0)
+        if ptr:
             free(self.device_id, lambda: runtime.free(ptr))
 
 
@@ -73,13 +59,15 @@ class MemoryAsync(BaseMemory):
     All work that uses it is ordered before that, by the program. The stream is kept.
     """
 
+    __slots__ = ("_stream",)
+
     def __init__(self, size: int, stream: Any) -> None:
         super().__init__()
         free_later()
-        self.size = size
+        self.size = c_size(size)
         self.device_id = runtime.getDevice()
         self._stream = stream
-        self.ptr = runtime.mallocAsync(size, stream.ptr)
+        self.ptr = runtime.mallocAsync(self.size, _handle_of(stream))
 
     @property
     def stream_ref(self) -> Callable[[], Any]:
@@ -87,38 +75,49 @@ class MemoryAsync(BaseMemory):
         stream = self._stream
         return lambda: stream
 
+    __reduce__ = refuse_to_copy
+
     def __del__(self) -> None:
-        if self.ptr:
-            ptr, stream = self.ptr, self._stream
-            free(self.device_id, lambda: runtime.freeAsync(ptr, stream.ptr))
+        ptr = getattr(self, "ptr", 0)
+        if ptr:
+            stream = self._stream
+            free(self.device_id, lambda: free_async(ptr, _handle_of(stream)))
 
 
 class ManagedMemory(BaseMemory):
     """Managed memory, which is freed with this object."""
 
+    __slots__ = ()
+
     def __init__(self, size: int) -> None:
         super().__init__()
         free_later()
-        self.size = size
+        self.size = c_size(size)
         self.device_id = runtime.getDevice()
-        self.ptr = runtime.mallocManaged(size) if size else 0
+        self.ptr = runtime.mallocManaged(self.size) if self.size else 0
 
     def prefetch(self, stream: Any, *, device_id: int = runtime.cudaInvalidDeviceId) -> None:
         """Moves the memory in stream order to a device (by default its own), or to the host (-1)."""
         target = self.device_id if device_id == runtime.cudaInvalidDeviceId else device_id
-        runtime.memPrefetchAsync(self.ptr, self.size, target, stream.ptr)
+        runtime.memPrefetchAsync(self.ptr, self.size, target, _handle_of(stream))
+
+    __reduce__ = refuse_to_copy
 
     def __del__(self) -> None:
-        if self.ptr:
-            ptr = self.ptr
+        # Not there if the constructor was not called.
+        ptr = getattr(self, "ptr", 0)
+        if ptr:
             free(self.device_id, lambda: runtime.free(ptr))
 
 
 class UnownedMemory(BaseMemory):
     """Memory of somebody else. ``owner`` is kept. Without a device, the driver is asked for it."""
 
+    __slots__ = ("_owner",)
+
     def __init__(self, ptr: int, size: int, owner: object, device_id: int = -1) -> None:
         super().__init__()
+        ptr, size, device_id = address(ptr), c_size(size), c_int(device_id)
         if device_id < 0:
             attributes = runtime.pointerGetAttributes(ptr) if ptr else None
             known = attributes is not None and attributes.device >= 0
@@ -131,8 +130,6 @@ class UnownedMemory(BaseMemory):
 
 def malloc_async(size: int) -> MemoryPointer:
     """Allocates memory in the order of the current stream."""
-    from .stream import get_current_stream
-
     return MemoryPointer(MemoryAsync(size, get_current_stream()), 0)
 
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from . import runtime
+from ._arguments import c_long, c_size, refuse_to_copy
 from ._freeing import free, free_later
 
 __all__ = ["PinnedMemory", "PinnedMemoryPointer", "alloc_pinned_memory"]
@@ -18,25 +19,31 @@ class PinnedMemory:
     def __init__(self, size: int, flags: int = 0) -> None:
         self.ptr = 0
         free_later()
-        self.size = size
+        self.size = c_size(size)
         self._device = runtime.getDevice()
-        self.ptr = runtime.hostAlloc(size, flags)
+        self.ptr = runtime.hostAlloc(self.size, flags)
 
     def __int__(self) -> int:
         return self.ptr
 
+    __reduce__ = refuse_to_copy
+
     def __del__(self) -> None:
-        if self.ptr:
-            ptr = self.ptr
+        # Not there if the constructor was not called.
+        ptr = getattr(self, "ptr", 0)
+        if ptr:
             free(self._device, lambda: runtime.freeHost(ptr))
 
 
 class PinnedMemoryPointer:
     """A place in pinned memory, which it keeps: ``offset`` bytes behind its beginning. NumPy sees what follows as bytes."""
 
+    __slots__ = ("_mem", "_offset", "_ptr")
+
     def __init__(self, mem: PinnedMemory, offset: int) -> None:
         self._mem = mem
-        self._offset = offset
+        self._offset = c_long(offset)
+        self._ptr = mem.ptr + self._offset
 
     @property
     def mem(self) -> PinnedMemory:
@@ -46,13 +53,13 @@ class PinnedMemoryPointer:
     @property
     def ptr(self) -> int:
         """The address."""
-        return self._mem.ptr + self._offset
+        return self._ptr
 
     def __int__(self) -> int:
         return self.ptr
 
     def __add__(self, offset: int) -> PinnedMemoryPointer:
-        return PinnedMemoryPointer(self._mem, self._offset + offset)
+        return PinnedMemoryPointer(self._mem, self._offset + c_long(offset))
 
     __radd__ = __add__
 

@@ -7,6 +7,7 @@ and ``streamLegacy`` (1), and ``streamPerThread`` (2). Waits are not ended by Ct
 from __future__ import annotations
 
 from . import _constants
+from ._arguments import c_int
 from ._constants import *
 from ._errors import CUDARuntimeError
 from ._runtime_devices import (
@@ -181,5 +182,5 @@ is_hip = False
 
 def check_status(status: int) -> None:
     """Raises the error of a code, unless it is 0."""
-    if status != 0:
+    if c_int(status) != 0:
         raise CUDARuntimeError(status)

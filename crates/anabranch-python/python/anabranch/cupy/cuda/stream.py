@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -11,8 +10,10 @@ import anabranch
 from anabranch import _contained
 
 from . import _devices, runtime
+from ._arguments import address, c_int, is_of_cupy, refuse_to_copy, wrong_type
 from ._current import current
 from ._errors import CUDARuntimeError, of_runtime
+from ._freeing import free_later
 from ._native import DEFAULT_STREAMS, LEGACY, default_stream, require_handle
 from ._runtime_streams import INVALID_VALUE, INVALIDATED
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Event", "ExternalStream", "Stream", "get_current_stream", "get_elapsed_time"]
 
 _S = TypeVar("_S", bound="_BaseStream")
+
+_PROTOCOL = "__cuda_stream__"
 
 _MODES = {
     runtime.streamCaptureModeGlobal: "global",
@@ -43,6 +46,8 @@ class Event:
         if interprocess and not disable_timing:
             raise ValueError("Timing must be disabled for interprocess events")
         self._native = _create_event(block, disable_timing, interprocess)
+
+    __reduce__ = refuse_to_copy
 
     @property
     def ptr(self) -> int:
@@ -84,20 +89,21 @@ def _create_event(block: bool, disable_timing: bool, interprocess: bool) -> anab
 @of_runtime
 def get_elapsed_time(start_event: Any, end_event: Any) -> float:
     """The time between two events in milliseconds."""
-    start, end = _event_of(start_event), _event_of(end_event)
+    start, end = _event_of(start_event, "start_event"), _event_of(end_event, "end_event")
     return end.elapsed_since(start)
 
 
 def get_current_stream(device_id: int = -1) -> _BaseStream:
     """The current stream of this thread for a device, or for the current device."""
-    return current().get(device_id)
+    return current().get(device_id if device_id == -1 else c_int(device_id))
 
 
 class _BaseStream:
     """A stream by its handle, and the number of its device: -1 for default streams, and if it is not known."""
 
-    def __init__(self, ptr: int, device_id: int) -> None:
-        self._ptr: int | None = ptr
+    def __init__(self, ptr: Any, device_id: int) -> None:
+        # `ExternalStream` takes any object, and only numbers can be used.
+        self._ptr: Any = ptr
         self.device_id = device_id
         # What keeps the stream of another library.
         self._owner: object = None
@@ -106,16 +112,15 @@ class _BaseStream:
         # The one that does not depend on the current device.
         self._own: anabranch.Stream | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # In CuPy, a copy ends the stream of the original.
-        raise TypeError("a stream can be neither copied nor pickled")
+    __reduce__ = refuse_to_copy
 
     @property
     def ptr(self) -> int:
         """The handle of the driver."""
-        if self._ptr is None:
-            self._ptr = self._native.handle
-        return self._ptr
+        if self._own is not None:
+            return self._own.handle
+        ptr: int = self._ptr
+        return ptr
 
     @property
     def _native(self) -> anabranch.Stream:
@@ -123,17 +128,16 @@ class _BaseStream:
         if self._own is not None:
             return self._own
         number = _devices.current() if self.device_id == -1 else self.device_id
-        if self._ptr in DEFAULT_STREAMS:
-            return default_stream(self._ptr, number)
+        ptr = address(self._ptr)
+        if ptr in DEFAULT_STREAMS:
+            return default_stream(ptr, number)
         if isinstance(self._owner, anabranch.Stream):
             return self._owner
         if isinstance(self._owner, _BaseStream):
             return self._owner._native
         native = self._natives.get(number)
         if native is None:
-            # Only created streams have no handle, and they are there.
-            assert self._ptr is not None
-            native = _devices.context(number).stream_from_handle(require_handle(self._ptr), self._owner)
+            native = _devices.context(number).stream_from_handle(require_handle(ptr), self._owner)
             self._natives[number] = native
         return native
 
@@ -203,7 +207,7 @@ class _BaseStream:
         """Records an event behind all work until now, or else a new one, and returns it."""
         try:
             event = Event() if event is None else event
-            native = event._native if isinstance(event, Event) else _event_of(event)
+            native = event._native if isinstance(event, Event) else _event_of(event, "event")
             native.record(self._own or self._native)
         except anabranch.AnabranchError as error:
             raise CUDARuntimeError(error.status) from error
@@ -212,7 +216,7 @@ class _BaseStream:
     def wait_event(self, event: Any) -> None:
         """Lets later work wait for an event."""
         try:
-            native = event._native if isinstance(event, Event) else _event_of(event)
+            native = event._native if isinstance(event, Event) else _event_of(event, "event")
             (self._own or self._native).wait(native)
         except anabranch.AnabranchError as error:
             raise CUDARuntimeError(error.status) from error
@@ -225,7 +229,7 @@ class _BaseStream:
         """
         if self._ptr in LEGACY:
             raise RuntimeError("cannot capture on the default (legacy) stream")
-        name = _MODES.get(runtime.streamCaptureModeRelaxed if mode is None else mode)
+        name = _MODES.get(runtime.streamCaptureModeRelaxed if mode is None else c_int(mode))
         if name is None:
             raise CUDARuntimeError(INVALID_VALUE)
         self._native.begin_capture(name)  # type: ignore[arg-type]
@@ -235,8 +239,11 @@ class _BaseStream:
         """Ends the capture, and returns its graph, which can be launched."""
         from .graph import Graph
 
-        captured = self._native.end_capture()
-        return Graph._of(captured, captured.instantiate())
+        try:
+            captured = self._native.end_capture()
+            return Graph._of(captured, captured.instantiate())
+        finally:
+            free_later()
 
     @of_runtime
     def is_capturing(self) -> bool:
@@ -292,32 +299,19 @@ class Stream(_BaseStream):
         if null or ptds:
             super().__init__(0 if null else runtime.streamPerThread, -1)
             return
-        super().__init__(0, _devices.current())
-        # It is asked for when it is needed: the package takes more care of streams that others know.
-        self._ptr = None
+        # The handle is asked for when it is needed: the package takes more care of streams that others know.
+        super().__init__(None, _devices.current())
         self._own = _create_stream(self.device_id, priority or 0, bool(non_blocking))
 
     @classmethod
     def from_external(cls, obj: Any) -> Stream:
         """The stream of another library, an object with the method ``__cuda_stream__``, which is kept."""
-        method = getattr(obj, "__cuda_stream__", None)
-        if method is None:
+        if not hasattr(obj, _PROTOCOL):
             raise TypeError(
                 f"Object of type {type(obj).__name__} does not implement the CUDA stream protocol (__cuda_stream__ method)"
             )
-        result = method() if callable(method) else None
-        if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise TypeError("__cuda_stream__() must return a 2-tuple of (version, stream_ptr)")
-        version, ptr = result
-        if not isinstance(version, int) or not isinstance(ptr, int):
-            found = f"({type(version).__name__}, {type(ptr).__name__})"
-            raise TypeError(f"__cuda_stream__() must return (int, int), got {found}")
-        if version != 0:
-            raise TypeError(
-                f"__cuda_stream__() returned unsupported version {version}, only version 0 is supported"
-            )
         stream = cls.__new__(cls)
-        _BaseStream.__init__(stream, ptr, -1)
+        _BaseStream.__init__(stream, _described(obj), -1)
         stream._owner = obj
         return stream
 
@@ -332,7 +326,7 @@ class ExternalStream(_BaseStream):
             DeprecationWarning,
             stacklevel=2,
         )
-        super().__init__(operator.index(ptr), device_id)
+        super().__init__(ptr, device_id)
 
 
 @of_runtime
@@ -340,25 +334,54 @@ def _create_stream(device_id: int, priority: int, non_blocking: bool) -> anabran
     return _devices.context(device_id).create_stream(priority=priority, non_blocking=non_blocking)
 
 
+def _described(obj: Any) -> int:
+    """The handle of a stream with ``__cuda_stream__``."""
+    method = getattr(obj, _PROTOCOL)
+    result = method() if callable(method) else None
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise TypeError("__cuda_stream__() must return a 2-tuple of (version, stream_ptr)")
+    version, ptr = result
+    if not isinstance(version, int) or not isinstance(ptr, int):
+        found = f"({type(version).__name__}, {type(ptr).__name__})"
+        raise TypeError(f"__cuda_stream__() must return (int, int), got {found}")
+    if version != 0:
+        raise TypeError(f"__cuda_stream__() returned unsupported version {version}, only version 0 is supported")
+    return ptr
+
+
+def _handle_of(stream: Any) -> int:
+    """The handle of a stream: of this module, of CuPy, or of another library with ``__cuda_stream__``."""
+    # Old streams of CuPy do not have the method.
+    if isinstance(stream, _BaseStream) or is_of_cupy(stream, _BaseStream):
+        ptr = address(stream.ptr)
+    elif hasattr(stream, _PROTOCOL):
+        ptr = _described(stream)
+    else:
+        raise wrong_type(stream, Stream, "stream")
+    return ptr if ptr in DEFAULT_STREAMS else require_handle(ptr)
+
+
 def _native_of(stream: Any) -> anabranch.Stream:
-    """The package's stream of an object: this module's or the package's, or any other object with ``ptr``."""
+    """The package's stream of an object: of this module, of the package, or another one that `_handle_of` takes."""
     if isinstance(stream, _BaseStream):
         return stream._own or stream._native
     if isinstance(stream, anabranch.Stream):
         return stream
-    ptr = stream.ptr
+    ptr = _handle_of(stream)
     if ptr in DEFAULT_STREAMS:
         return default_stream(ptr, _devices.current())
-    return _devices.context().stream_from_handle(require_handle(ptr), stream)
+    return _devices.context().stream_from_handle(ptr, stream)
 
 
-def _event_of(event: Any) -> anabranch.Event:
-    """The package's event of an object: this module's or the package's, or any other object with ``ptr``."""
+def _event_of(event: Any, name: str) -> anabranch.Event:
+    """The package's event of an object: of this module, of the package, or of CuPy."""
     if isinstance(event, Event):
         return event._native
     if isinstance(event, anabranch.Event):
         return event
-    return _devices.context().event_from_handle(require_handle(event.ptr), event)
+    if not is_of_cupy(event, Event):
+        raise wrong_type(event, Event, name)
+    return _devices.context().event_from_handle(require_handle(address(event.ptr)), event)
 
 
 Stream.null = Stream(null=True)
