@@ -119,3 +119,21 @@ fn safety_123_a_capture_that_another_library_began_is_its_own_to_end() {
     unsafe { driver.graph_destroy(&call, graph) }.unwrap();
     context.synchronize().unwrap();
 }
+
+#[test]
+fn safety_130_a_thread_ends_that_has_ended_a_capture_before_its_default_stream_was_used() {
+    common::assert_ends(|| {
+        let context = host();
+        let other = context.create_stream().unwrap();
+        let capturing = context.clone();
+        // Joining waits for the destructors of the thread.
+        let ending = thread::spawn(move || {
+            other.capture(CaptureMode::Relaxed, |_| Ok(())).unwrap();
+            let stream = capturing.per_thread_stream().unwrap();
+            stream.begin_capture(CaptureMode::Relaxed).unwrap();
+            std::mem::forget(stream);
+        });
+        ending.join().unwrap();
+        context.synchronize().unwrap();
+    });
+}

@@ -11,8 +11,8 @@ use anabranch::dlpack::{
 };
 use anabranch::hal::{FillPattern, Live};
 use anabranch::{
-    Buffer, CaptureMode, Context, DevicePointer, Error, ErrorKind, Instance, NodeWork, RegisterFlags, Status, Stream,
-    WaitCondition, flush_deferred_drops,
+    Buffer, CaptureMode, Context, DevicePointer, Error, ErrorKind, Instance, MemoryAttachment, NodeWork, RegisterFlags,
+    Status, Stream, WaitCondition, flush_deferred_drops,
 };
 use common::{checked_host, hold, host, until};
 use std::ffi::c_void;
@@ -551,4 +551,26 @@ fn memory_that_is_shared_lives_as_long_as_its_tensor() {
     // SAFETY: as before.
     let error = unsafe { ManagedTensor::share(memory, 0, &[3], None) }.unwrap_err();
     assert_eq!(error.status(), Status::INVALID_VALUE);
+}
+
+#[test]
+fn safety_131_attached_memory_does_not_become_a_tensor() {
+    let context = host();
+    let (own, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    for (attachment, consumer) in [
+        (MemoryAttachment::Single, None),
+        (MemoryAttachment::Single, Some(&own)),
+        (MemoryAttachment::Single, Some(&other)),
+        (MemoryAttachment::Host, None),
+        (MemoryAttachment::Host, Some(&own)),
+    ] {
+        let mut memory = context.allocate_managed::<u32>(8).unwrap();
+        own.attach(&mut memory, attachment).unwrap();
+        let (refused, mut memory) = ManagedTensor::export(memory, &[8], consumer).map(drop).unwrap_err();
+        assert_eq!(refused.status(), Status::ILLEGAL_STATE, "{refused}");
+        assert!(refused.to_string().contains("Stream::attach"), "{refused}");
+        own.attach(&mut memory, MemoryAttachment::Global).unwrap();
+        let tensor = ManagedTensor::export(memory, &[8], consumer).unwrap();
+        other.fill(&mut tensor.into_buffer::<u32>(&context, None).unwrap(), 1).unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use super::CaptureState;
 use crate::context::ContextCore;
 use crate::process_exit;
 use anabranch_hal::Live;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ struct OfThread(Vec<Arc<CaptureState>>);
 
 thread_local! {
     static OF_THREAD: RefCell<OfThread> = const { RefCell::new(OfThread(Vec::new())) };
+    /// Whether `OF_THREAD` has had any. The driver was asked for the stream before, so that its own destructors for the thread come
+    /// after that of `OF_THREAD`, which is not used earlier.
+    static HAS_CAPTURED: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Drop for OfThread {
@@ -24,8 +27,6 @@ impl Drop for OfThread {
     fn drop(&mut self) {
         for capture in &self.0 {
             while !capture.has_ended() && !process_exit::is_exiting() {
-                // The driver was asked for the stream before this value was made, so its own destructors for the thread come
-                // after this one.
                 if capture.give_up(&capture.context, Live::PER_THREAD, PATIENCE) {
                     break;
                 }
@@ -37,6 +38,9 @@ impl Drop for OfThread {
 /// Gives up what this thread's default stream of a context captures, of which there is no object any more: the last one was
 /// dropped on another thread, where the stream cannot be reached. `false`: there is no such capture, or it has not ended.
 pub fn give_up_abandoned(context: &Arc<ContextCore>) -> bool {
+    if !HAS_CAPTURED.get() {
+        return false;
+    }
     let captures = OF_THREAD.try_with(|of_thread| of_thread.borrow().0.clone()).unwrap_or_default();
     let mut left = captures.iter().filter(|capture| Arc::ptr_eq(&capture.context, context));
     left.next().is_some_and(|capture| capture.give_up(context, Live::PER_THREAD, PATIENCE))
@@ -46,10 +50,14 @@ pub fn give_up_abandoned(context: &Arc<ContextCore>) -> bool {
 pub(super) fn ends_with_thread(capture: &Arc<CaptureState>) {
     // Where a thread that is ending begins a capture, the driver has no stream for it any more.
     let _ = OF_THREAD.try_with(|of_thread| of_thread.borrow_mut().0.push(capture.clone()));
+    HAS_CAPTURED.set(true);
 }
 
 /// Called when a capture has ended.
 pub(super) fn was_ended(capture: &CaptureState) {
+    if !HAS_CAPTURED.get() {
+        return;
+    }
     // While the thread ends, its captures are dropped together.
     let known = OF_THREAD.try_with(|of_thread| {
         let captures = &mut of_thread.borrow_mut().0;

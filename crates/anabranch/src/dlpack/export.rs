@@ -42,7 +42,7 @@ impl ManagedTensor {
     /// # Errors
     /// In each case the buffer is returned: [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the shape
     /// has not as many elements as the buffer; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a
-    /// graph retains the memory, or for a stream in strict order;
+    /// graph retains the memory, while it is attached to a stream or to the host, or for a stream in strict order;
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for a stream of another context;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for a stream that
     /// captures; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for devices that DLPack does not
@@ -219,6 +219,13 @@ fn require_alone(memory: &Arc<Allocation>) -> Result<()> {
 fn pass_on(memory: &Arc<Allocation>, consumer: Option<&Stream>) -> Result<()> {
     if matches!(memory.origin(), Origin::Graph(_) | Origin::Captured { .. }) {
         return Err(memory.refuse_graph_memory(memory.context().place()));
+    }
+    if memory.is_attached() {
+        // A tensor does not say so, and its memory is anybody's.
+        let message = "the managed memory is attached to a stream, or to the host";
+        return Err(Error::argument(Status::ILLEGAL_STATE, EXPORTING, message)
+            .with_hint("attach it to all streams first: Stream::attach, with MemoryAttachment::Global")
+            .at(memory.context().place()));
     }
     match consumer {
         None => {
