@@ -34,7 +34,8 @@ impl Graph {
         self.object.edges()
     }
 
-    /// The nodes that a node depends on, with the data of the edges.
+    /// The nodes that a node depends on, with the data of the edges. It looks through all edges: for many nodes, ask for
+    /// [`edges`](Self::edges) once.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the node does not belong to this graph.
@@ -45,7 +46,8 @@ impl Graph {
         Ok(edges.map(|edge| (edge.from, edge.data)).collect())
     }
 
-    /// The nodes that depend on a node, with the data of the edges.
+    /// The nodes that depend on a node, with the data of the edges. It looks through all edges: for many nodes, ask for
+    /// [`edges`](Self::edges) once.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the node does not belong to this graph.
