@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::host_work::refuse_inside;
 use crate::ranks;
 use crate::stream::{OpenStream, StreamCore, SyncEvent};
-use anabranch_hal::Access;
+use anabranch_hal::{Access, Helping};
 use anabranch_sync::modelled::{AtomicU64, AtomicUsize, Mutex};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -322,12 +322,14 @@ impl AccessHistory {
         }
     }
 
-    /// Whether the host may use the memory at this moment.
+    /// Whether the host may use the memory at this moment. Called with no lock held.
     ///
     /// # Errors
     /// Any error that the driver returns.
     pub fn is_over(&self, access: Access) -> Result<bool> {
-        Ok(self.sync_events(access)?.iter().all(SyncEvent::is_over))
+        let events = self.sync_events(access)?;
+        let _helping = Helping::enter();
+        Ok(events.iter().all(SyncEvent::is_over))
     }
 
     /// Events that are reached when the uses that conflict with `access` are complete. Uses that are known to be

@@ -101,6 +101,19 @@ fn safety_127_a_host_function_asks_for_memory_in_the_end_of_a_stream() {
     });
 }
 
+#[test]
+fn whoever_asks_for_memory_again_and_again_lets_work_run() {
+    in_seeded_orders(|context| {
+        let stream = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+        stream.fill(&mut pinned, 1u32).unwrap();
+        while !pinned.is_idle().unwrap() {
+            thread::yield_now();
+        }
+        assert_eq!(pinned.as_slice().unwrap(), [1; 4]);
+    });
+}
+
 /// In builds with debug assertions, the locks of what ends are found to be taken in the wrong order.
 #[test]
 fn safety_129_a_context_that_is_looked_at_ends_behind_the_lock_of_all_contexts() {
