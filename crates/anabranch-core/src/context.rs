@@ -1,6 +1,7 @@
 //! Contexts: the state of a device as this program sees it.
 
 use crate::device::DeviceCore;
+use crate::device_name::DeviceName;
 use crate::driver_context::{ContextWork, DriverContext, LegacyRecording};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -49,32 +50,39 @@ enum Owner {
 }
 
 /// The contexts that are in use, each once for each driver.
-static CONTEXTS: Mutex<Vec<Weak<ContextCore>>> = Mutex::new(ranks::CONTEXTS, Vec::new());
+static CONTEXTS: Mutex<Vec<Known>> = Mutex::new(ranks::CONTEXTS, Vec::new());
 
-/// Contexts that were looked at and are not the one that is looked for. Each may be the last reference to its context, so this is
-/// made before the contexts are locked, and dropped afterwards.
-struct Others(Vec<Arc<ContextCore>>);
+/// A context that is in use. Which one it is can be seen without a reference to it, which might become the last one.
+struct Known {
+    handle: ContextHandle,
+    device: DeviceName,
+    /// The driver's address. The context keeps the driver.
+    driver: usize,
+    is_primary: bool,
+    context: Weak<ContextCore>,
+}
 
-impl Others {
-    fn new() -> Self {
-        Self(Vec::new())
+impl Known {
+    fn add(contexts: &mut Vec<Self>, context: &Arc<ContextCore>) {
+        contexts.retain(|known| known.context.strong_count() > 0);
+        contexts.push(Self {
+            handle: context.handle,
+            device: context.device.name(),
+            driver: address_of(context.device()),
+            is_primary: matches!(context.owner, Owner::Primary),
+            context: Arc::downgrade(context),
+        });
     }
 
-    /// The first context that is the one.
-    fn find(
-        &mut self,
-        contexts: &mut Vec<Weak<ContextCore>>,
-        is_it: impl Fn(&ContextCore) -> bool,
-    ) -> Option<Arc<ContextCore>> {
-        contexts.retain(|context| context.strong_count() > 0);
-        for known in contexts.iter().filter_map(Weak::upgrade) {
-            if is_it(&known) {
-                return Some(known);
-            }
-            self.0.push(known);
-        }
-        None
+    /// The first context of a device's driver that is the one.
+    fn find(contexts: &[Self], device: &DeviceCore, is_it: impl Fn(&Self) -> bool) -> Option<Arc<ContextCore>> {
+        let driver = address_of(device);
+        contexts.iter().filter(|known| known.driver == driver && is_it(known)).find_map(|known| known.context.upgrade())
     }
+}
+
+fn address_of(device: &DeviceCore) -> usize {
+    Arc::as_ptr(device.driver()).cast::<()>().addr()
 }
 
 const OPENING: &str = "opening a context of another library";
@@ -86,10 +94,9 @@ impl ContextCore {
     /// An error of the driver if it cannot start the device.
     pub fn primary(device: &Arc<DeviceCore>) -> Result<Arc<Self>> {
         trace::span!("opening the primary context", %device);
-        let mut others = Others::new();
         let mut contexts = CONTEXTS.lock();
-        let is_primary = |known: &Self| matches!(known.owner, Owner::Primary) && *known.device == **device;
-        if let Some(context) = others.find(&mut contexts, is_primary) {
+        let is_it = |known: &Known| known.is_primary && known.device == device.name();
+        if let Some(context) = Known::find(&contexts, device, is_it) {
             return Ok(context);
         }
         let handle = device
@@ -110,10 +117,7 @@ impl ContextCore {
             .context_create(device.ordinal(), flags)
             .during("creating a context", || device.to_string())?;
         let context = Self::new(device, handle, Owner::Made);
-        let mut contexts = CONTEXTS.lock();
-        contexts.retain(|context| context.strong_count() > 0);
-        contexts.push(Arc::downgrade(&context));
-        drop(contexts);
+        Known::add(&mut CONTEXTS.lock(), &context);
         Ok(context)
     }
 
@@ -139,9 +143,8 @@ impl ContextCore {
             return refuse(Status::INVALID_DEVICE, format!("the context belongs to device {}", actual.0))
                 .map_err(|error| error.with_hint("pass the device that the context belongs to"));
         }
-        let mut others = Others::new();
         let mut contexts = CONTEXTS.lock();
-        match Self::keep(&mut contexts, &mut others, device, handle)? {
+        match Self::keep(&mut contexts, device, handle)? {
             Some(known) => Ok(known),
             None => Ok(Self::add(&mut contexts, device, handle, Owner::Another(keeper))),
         }
@@ -153,8 +156,7 @@ impl ContextCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_CONTEXT (201)` if it is another context; otherwise an error of the driver.
     pub fn find(device: &Arc<DeviceCore>, handle: ContextHandle) -> Result<Arc<Self>> {
-        let mut others = Others::new();
-        let found = Self::keep(&mut CONTEXTS.lock(), &mut others, device, handle)?;
+        let found = Self::keep(&mut CONTEXTS.lock(), device, handle)?;
         found.ok_or_else(|| {
             let message = format!("another library has made {handle:?}, which this library cannot keep");
             Error::argument(Status::INVALID_CONTEXT, OPENING, message)
@@ -164,14 +166,8 @@ impl ContextCore {
     }
 
     /// As [`find`](Self::find). `None`: it is another context.
-    fn keep(
-        contexts: &mut Vec<Weak<Self>>,
-        others: &mut Others,
-        device: &Arc<DeviceCore>,
-        handle: ContextHandle,
-    ) -> Result<Option<Arc<Self>>> {
-        let is_it = |known: &Self| known.handle == handle && known.device.same_driver(device);
-        if let Some(context) = others.find(contexts, is_it) {
+    fn keep(contexts: &mut Vec<Known>, device: &Arc<DeviceCore>, handle: ContextHandle) -> Result<Option<Arc<Self>>> {
+        if let Some(context) = Known::find(contexts, device, |known| known.handle == handle) {
             return Ok(Some(context));
         }
         let (driver, ordinal, place) = (device.driver(), device.ordinal(), || device.to_string());
@@ -186,9 +182,9 @@ impl ContextCore {
         Ok(None)
     }
 
-    fn add(contexts: &mut Vec<Weak<Self>>, device: &Arc<DeviceCore>, handle: ContextHandle, owner: Owner) -> Arc<Self> {
+    fn add(contexts: &mut Vec<Known>, device: &Arc<DeviceCore>, handle: ContextHandle, owner: Owner) -> Arc<Self> {
         let context = Self::new(device, handle, owner);
-        contexts.push(Arc::downgrade(&context));
+        Known::add(contexts, &context);
         context
     }
 
