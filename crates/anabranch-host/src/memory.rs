@@ -19,7 +19,7 @@ pub(crate) use block::{Account, Block, StagedBytes};
 pub(crate) use copy::{VolumeCopy, address, volume_range};
 pub(crate) use device::DeviceMemory;
 pub(crate) use fill::{check_alignment, check_fill, fill_operation};
-pub(crate) use graph::GraphBlock;
+pub(crate) use graph::{Blocks, GraphBlock};
 pub(crate) use heap::DeviceHeap;
 pub(crate) use observer::{FreedBy, MemoryObserver, Origin, ZONE};
 pub(crate) use piece::RawPiece;

@@ -2,7 +2,7 @@
 
 use super::node::Action;
 use super::state::Contents;
-use crate::memory::GraphBlock;
+use crate::memory::{Blocks, GraphBlock, HostMemory};
 use anabranch_hal::{EdgeData, Failure, Result, Status};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -113,30 +113,36 @@ impl Contents {
 }
 
 impl LaunchMemory {
-    /// Refuses a launch whose memory is still allocated, or cannot be had.
-    pub(crate) fn check(&self, auto_free: bool) -> Result<()> {
-        if !auto_free && self.allocated.iter().any(|(block, _)| block.is_live()) {
+    /// Changes the memory as a launch does, or refuses a launch whose memory is still allocated, or cannot be had. Nothing
+    /// else changes it in between.
+    pub(crate) fn launch(&self, memory: &HostMemory, auto_free: bool) -> Result<()> {
+        if self.allocated.is_empty() && self.freed.is_empty() {
+            return Ok(());
+        }
+        let mut blocks = memory.graphs.lock();
+        if !auto_free && self.allocated.iter().any(|(block, _)| blocks.is_live(block)) {
             return Err(Failure::argument(Status::INVALID_VALUE, "memory of the graph's last launch is not freed"));
         }
-        if self.freed.iter().any(|block| !block.is_live()) {
+        if self.freed.iter().any(|block| !blocks.is_live(block)) {
             return Err(Failure::argument(Status::INVALID_VALUE, "the graph frees memory that is not allocated"));
         }
-        self.map()
+        // All of it, before any is allocated.
+        self.map_all(&mut blocks, memory)?;
+        self.allocated.iter().try_for_each(|(block, _)| blocks.allocate(block, memory))?;
+        let freed_inside = self.allocated.iter().filter(|(_, left)| !left).map(|(block, _)| block);
+        for block in freed_inside.chain(&self.freed) {
+            // Dropped under the lock, because the launch has a share of its own.
+            drop(blocks.free(block));
+        }
+        Ok(())
     }
 
     /// Sees to it that the memory can be had.
-    pub(crate) fn map(&self) -> Result<()> {
-        self.allocated.iter().try_for_each(|(block, _)| block.map())
+    pub(crate) fn map(&self, memory: &HostMemory) -> Result<()> {
+        self.map_all(&mut memory.graphs.lock(), memory)
     }
 
-    /// Notes what a launch does that was checked.
-    pub(crate) fn note(&self) {
-        self.allocated.iter().for_each(|(block, _)| block.allocate());
-        for (block, _) in self.allocated.iter().filter(|(_, left)| !left) {
-            block.free();
-        }
-        for block in &self.freed {
-            block.free();
-        }
+    fn map_all(&self, blocks: &mut Blocks, memory: &HostMemory) -> Result<()> {
+        self.allocated.iter().try_for_each(|(block, _)| blocks.map(block, memory))
     }
 }
