@@ -6,6 +6,7 @@ mod device;
 mod fill;
 mod graph;
 mod heap;
+mod idle;
 mod leaving;
 mod observer;
 mod piece;
