@@ -1,6 +1,7 @@
 //! Graphs: nodes and edges, checked as hardware checks them.
 
 mod add;
+mod ancestors;
 mod clone;
 mod conditional;
 mod edges;

@@ -16,9 +16,7 @@ anabranch_sync::ranks! { from 1000;
     LEGACY,
     /// The streams of a context.
     STREAMS,
-    /// Whether a block of a graph is allocated and counted.
-    GRAPH_BLOCK,
-    /// All blocks of graphs.
+    /// All blocks of graphs: whether they are allocated, and counted.
     GRAPH_BLOCKS,
     /// How much memory of a device graphs have.
     GRAPH_COUNTS,

@@ -39,6 +39,27 @@ fn blocks_are_used_again_in_stream_order() {
 }
 
 #[test]
+fn the_smallest_block_that_is_large_enough_and_free_is_used_again() {
+    let fixture = Fixture::new();
+    let (held, other) = (fixture.stream(), fixture.stream());
+    let gate = fixture.gate(held);
+    let [small, middle, large] = [4096, 6144, 8192].map(|bytes| allocate(&fixture, bytes, None, held));
+    let statuses = [(middle, held), (small, held), (large, other)].map(|(block, stream)| free(&fixture, block, stream));
+    assert_eq!(statuses, [0; 3]);
+    let again = |bytes, stream| allocate(&fixture, bytes, None, stream);
+    // The smaller ones are free for the other stream later.
+    assert_eq!(again(4096, other), large);
+    assert_eq!(free(&fixture, large, other), 0);
+    while fixture.query(other) == 600 {}
+    assert_eq!((again(4096, held), again(5000, held), again(5000, held)), (small, middle, large));
+    let statuses = [(large, other), (small, held), (middle, held)].map(|(block, stream)| free(&fixture, block, stream));
+    assert_eq!(statuses, [0; 3]);
+    gate.open();
+    while fixture.query(held) == 600 {}
+    assert_eq!((again(4096, other), again(4096, other), again(4096, other)), (small, middle, large));
+}
+
+#[test]
 fn arguments() {
     let fixture = Fixture::new();
     let stream = fixture.stream();

@@ -9,6 +9,7 @@ use anabranch::{
     flush_deferred_drops,
 };
 use common::{checked_host, hold, until};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A graph that allocates memory and does not free it, and what stands for the memory.
 fn captured(stream: &Stream) -> (Graph, Buffer<u32>) {
@@ -134,4 +135,30 @@ fn an_executable_graph_whose_graph_frees_all_of_it_frees_nothing_more() {
     }
     drop(executable);
     assert_eq!(allocated(&context), 0);
+}
+
+#[test]
+fn it_is_counted_rightly_when_it_is_trimmed_beside_launches() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                context.device().trim_graph_memory().unwrap();
+            }
+        });
+        for _ in 0..300 {
+            let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+                let memory: Result<Vec<_>, _> = (0..64).map(|_| scope.allocate_zeroed::<u32>(64)).collect();
+                memory.map(drop)
+            });
+            let executable = graph.unwrap().instantiate().unwrap();
+            executable.launch(&stream).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(allocated(&context), 0);
+    let reserved = GraphMemoryAttribute::ReservedCurrent;
+    assert_eq!(context.device().graph_memory_attribute(reserved).unwrap(), 0);
 }

@@ -40,7 +40,7 @@ impl HostDriver {
         let stream = resolve(&self.shared, call.context, upload.unwrap_or(Live::LEGACY))?;
         self.shared.captures.refuse(&stream)?;
         let executable = ExecutableState::new(graph, flags, &stream.core)?;
-        executable.memory.map()?;
+        executable.memory.map(&self.shared.memory)?;
         Ok(executable)
     }
 }
@@ -98,7 +98,7 @@ impl ExecutableGraphs for HostDriver {
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
         self.shared.captures.refuse(&stream)?;
-        executable_of(call, executable)?.memory.map()
+        executable_of(call, executable)?.memory.map(&self.shared.memory)
     }
 
     unsafe fn executable_launch(

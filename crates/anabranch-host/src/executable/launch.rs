@@ -59,12 +59,11 @@ impl ExecutableState {
     fn launch_plan(self: Arc<Self>, plan: Option<Plan>, stream: &Arc<StreamState>) -> Result<()> {
         // Held throughout, so that launches are enqueued in the order in which they follow each other.
         let mut launches = self.launches.lock();
-        self.memory.check(self.flags.contains(InstantiateFlags::AUTO_FREE_ON_LAUNCH))?;
+        self.memory.launch(&self.run.memory, self.flags.contains(InstantiateFlags::AUTO_FREE_ON_LAUNCH))?;
         let follows = launches.last.take_if(|last| !Arc::ptr_eq(&last.stream, stream));
         if let Some(last) = follows.filter(|last| !last.is_complete() || last.undone().is_some()) {
             stream.put(Entry::WaitFor(last));
         }
-        self.memory.note();
         // Before anything can follow the launch, because no launch can wait for that.
         let plan = plan.map_or_else(|| Arc::clone(&launches.plan), Arc::new);
         let awaited = self.awaited_by(&plan);

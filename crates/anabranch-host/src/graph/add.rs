@@ -70,7 +70,7 @@ impl GraphState {
         let mut contents = self.lock();
         match &action {
             Action::Allocate(allocate) => allocate.block.note_allocation(),
-            Action::Free(free) => free.block.note_free(contents.allocates(&free.block)),
+            Action::Free(free) => free.block.note_free(contents.blocks.allocates(&free.block)),
             _ => {}
         }
         let mut node = contents.make_node(self.weak(), action);
@@ -87,6 +87,7 @@ impl GraphState {
                 _ => Vec::new(),
             },
         };
+        contents.blocks.note(node.state.number, &node.action);
         contents.nodes.insert(node.state.number, node);
         Ok(added)
     }

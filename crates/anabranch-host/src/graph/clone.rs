@@ -1,5 +1,6 @@
 //! Copies of graphs.
 
+use super::ancestors::AncestorSets;
 use super::conditional::ConditionalValue;
 use super::node::{Action, ConditionalAction, Node};
 use super::state::{Contents, GraphState, Place};
@@ -48,6 +49,8 @@ impl GraphState {
             next_number: source.next_number,
             sinks_made: source.sinks_made,
             marks: source.marks,
+            blocks: source.blocks.clone(),
+            ancestors: AncestorSets::default(),
             conditionals,
             instances: Vec::new(),
             clones: Vec::new(),

@@ -183,6 +183,7 @@ impl GraphState {
             if contents.node(to)?.before.iter().any(|(other, _)| *other == from) {
                 return Err(Failure::argument(Status::INVALID_VALUE, "an edge is there already"));
             }
+            contents.ancestors.clear();
             contents.link(&[(from, data)], to);
             contents.node_mut(to)?.before.push((from, data));
         }

@@ -2,9 +2,9 @@
 
 use super::node::Action;
 use super::state::Contents;
-use crate::memory::GraphBlock;
+use crate::memory::{Blocks, GraphBlock, HostMemory};
 use anabranch_hal::{EdgeData, Failure, Result, Status};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// What a launch does to memory.
@@ -16,23 +16,58 @@ pub(crate) struct LaunchMemory {
     freed: Vec<Arc<GraphBlock>>,
 }
 
-impl Contents {
+/// What the nodes of a graph do to blocks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockUses {
+    /// By address. A graph keeps nodes that use memory, and these their blocks.
+    uses: HashMap<u64, BlockUse>,
+    /// The blocks that the graph allocates and frees, with the node that frees it, by device, size and address.
+    free: BTreeMap<(u32, usize, u64), (u64, Arc<GraphBlock>)>,
+}
+
+/// What the nodes of a graph do to a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockUse {
+    allocated: bool,
+    /// Whether the last of the nodes frees it.
+    freed: bool,
+}
+
+impl BlockUses {
+    /// Notes what a new node does.
+    pub(super) fn note(&mut self, number: u64, action: &Action) {
+        let (block, freed) = match action {
+            Action::Allocate(allocate) => (&allocate.block, false),
+            Action::Free(free) => (&free.block, true),
+            _ => return,
+        };
+        let known = self.uses.entry(block.address()).or_default();
+        *known = BlockUse { allocated: known.allocated || !freed, freed };
+        let key = (block.device(), block.bytes(), block.address());
+        // What another graph allocates is not this one's to use again.
+        if freed && known.allocated {
+            self.free.insert(key, (number, Arc::clone(block)));
+        } else {
+            self.free.remove(&key);
+        }
+    }
+
+    fn of(&self, block: &GraphBlock) -> BlockUse {
+        self.uses.get(&block.address()).copied().unwrap_or_default()
+    }
+
     /// Whether the graph frees a block already.
-    pub(super) fn is_freed(&self, block: &Arc<GraphBlock>) -> bool {
-        let last = self.nodes.values().rev().find_map(|node| match &*node.action {
-            Action::Allocate(allocate) if Arc::ptr_eq(&allocate.block, block) => Some(false),
-            Action::Free(free) if Arc::ptr_eq(&free.block, block) => Some(true),
-            _ => None,
-        });
-        last == Some(true)
+    pub(super) fn is_freed(&self, block: &GraphBlock) -> bool {
+        self.of(block).freed
     }
 
     /// Whether a node of the graph allocates a block.
-    pub(super) fn allocates(&self, block: &Arc<GraphBlock>) -> bool {
-        let allocated = |action: &Action| matches!(action, Action::Allocate(node) if Arc::ptr_eq(&node.block, block));
-        self.nodes.values().any(|node| allocated(&node.action))
+    pub(super) fn allocates(&self, block: &GraphBlock) -> bool {
+        self.of(block).allocated
     }
+}
 
+impl Contents {
     /// Notes that an executable graph allocates what the nodes allocate.
     pub(crate) fn note_instance(&self) {
         for node in self.nodes.values() {
@@ -42,43 +77,18 @@ impl Contents {
         }
     }
 
-    /// A large enough block that is free wherever a node runs that depends on the given ones.
+    /// The smallest of the large enough blocks that are free wherever a node runs that depends on the given ones.
     pub(super) fn reusable_block(
-        &self,
+        &mut self,
         before: &[(u64, EdgeData)],
         device: u32,
         bytes: usize,
     ) -> Option<Arc<GraphBlock>> {
-        let mut free: BTreeMap<(usize, u64), (u64, &Arc<GraphBlock>)> = BTreeMap::new();
-        let mut own: HashSet<u64> = HashSet::new();
-        for (&number, node) in &self.nodes {
-            match &*node.action {
-                Action::Free(free_node) if free_node.block.device() == device && free_node.block.bytes() >= bytes => {
-                    let block = &free_node.block;
-                    free.insert((block.bytes(), block.address()), (number, block));
-                }
-                Action::Allocate(allocate) => {
-                    own.insert(allocate.block.address());
-                    free.remove(&(allocate.block.bytes(), allocate.block.address()));
-                }
-                _ => {}
-            }
-        }
-        // What another graph allocates is not this one's to use again.
-        free.retain(|_, (_, block)| own.contains(&block.address()));
-        if free.is_empty() {
-            return None;
-        }
-        let mut earlier: HashSet<u64> = HashSet::new();
-        let mut next: Vec<u64> = before.iter().map(|(number, _)| *number).collect();
-        while let Some(number) = next.pop() {
-            if earlier.insert(number)
-                && let Some(node) = self.nodes.get(&number)
-            {
-                next.extend(node.before.iter().map(|(number, _)| *number));
-            }
-        }
-        free.into_values().find(|(number, _)| earlier.contains(number)).map(|(_, block)| Arc::clone(block))
+        let fitting = (device, bytes, 0)..=(device, usize::MAX, u64::MAX);
+        let mut free = self.blocks.free.range(fitting).map(|(_, free)| free).peekable();
+        free.peek()?;
+        let earlier = self.ancestors.find(before, &self.nodes)?;
+        free.find(|(number, _)| earlier.contains(*number)).map(|(_, block)| Arc::clone(block))
     }
 
     /// What a launch does to memory. The graphs of nodes have no part in it.
@@ -113,30 +123,36 @@ impl Contents {
 }
 
 impl LaunchMemory {
-    /// Refuses a launch whose memory is still allocated, or cannot be had.
-    pub(crate) fn check(&self, auto_free: bool) -> Result<()> {
-        if !auto_free && self.allocated.iter().any(|(block, _)| block.is_live()) {
+    /// Changes the memory as a launch does, or refuses a launch whose memory is still allocated, or cannot be had. Nothing
+    /// else changes it in between.
+    pub(crate) fn launch(&self, memory: &HostMemory, auto_free: bool) -> Result<()> {
+        if self.allocated.is_empty() && self.freed.is_empty() {
+            return Ok(());
+        }
+        let mut blocks = memory.graphs.lock();
+        if !auto_free && self.allocated.iter().any(|(block, _)| blocks.is_live(block)) {
             return Err(Failure::argument(Status::INVALID_VALUE, "memory of the graph's last launch is not freed"));
         }
-        if self.freed.iter().any(|block| !block.is_live()) {
+        if self.freed.iter().any(|block| !blocks.is_live(block)) {
             return Err(Failure::argument(Status::INVALID_VALUE, "the graph frees memory that is not allocated"));
         }
-        self.map()
+        // All of it, before any is allocated.
+        self.map_all(&mut blocks, memory)?;
+        self.allocated.iter().try_for_each(|(block, _)| blocks.allocate(block, memory))?;
+        let freed_inside = self.allocated.iter().filter(|(_, left)| !left).map(|(block, _)| block);
+        for block in freed_inside.chain(&self.freed) {
+            // Dropped under the lock, because the launch has a share of its own.
+            drop(blocks.free(block));
+        }
+        Ok(())
     }
 
     /// Sees to it that the memory can be had.
-    pub(crate) fn map(&self) -> Result<()> {
-        self.allocated.iter().try_for_each(|(block, _)| block.map())
+    pub(crate) fn map(&self, memory: &HostMemory) -> Result<()> {
+        self.map_all(&mut memory.graphs.lock(), memory)
     }
 
-    /// Notes what a launch does that was checked.
-    pub(crate) fn note(&self) {
-        self.allocated.iter().for_each(|(block, _)| block.allocate());
-        for (block, _) in self.allocated.iter().filter(|(_, left)| !left) {
-            block.free();
-        }
-        for block in &self.freed {
-            block.free();
-        }
+    fn map_all(&self, blocks: &mut Blocks, memory: &HostMemory) -> Result<()> {
+        self.allocated.iter().try_for_each(|(block, _)| blocks.map(block, memory))
     }
 }

@@ -115,10 +115,10 @@ impl GraphState {
         let block = self.memory.graphs.block(address.0);
         let block = block.ok_or_else(|| invalid("the address is not one that a graph has allocated"))?;
         let contents = self.lock();
-        if contents.is_freed(&block) {
+        if contents.blocks.is_freed(&block) {
             return Err(invalid("the graph frees the memory already"));
         }
-        if !block.can_be_freed(contents.allocates(&block)) {
+        if !block.can_be_freed(contents.blocks.allocates(&block)) {
             return Err(invalid("another graph frees the memory, or an executable graph leaves it allocated"));
         }
         drop(contents);

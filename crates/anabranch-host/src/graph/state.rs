@@ -3,7 +3,9 @@
 //! Nodes have numbers in the order of their making. A copy of a graph keeps the numbers, and each of its nodes knows which
 //! one it was copied from.
 
+use super::ancestors::AncestorSets;
 use super::conditional::ConditionalValue;
+use super::memory::BlockUses;
 use super::node::{Action, Node, NodeState};
 use crate::engine::{ContextCore, Position};
 use crate::handles::handle;
@@ -63,6 +65,8 @@ pub(crate) struct Contents {
     pub(crate) conditionals: Vec<ConditionalValue>,
     /// What it was ever asked for that forbids other calls. The graphs of its nodes do not count.
     pub(crate) marks: Marks,
+    pub(super) blocks: BlockUses,
+    pub(super) ancestors: AncestorSets,
     /// The executable graphs that were made or updated from it, from the first on.
     pub(crate) instances: Vec<Made>,
     /// The graphs that were cloned from it, for callers or for nodes.

@@ -13,7 +13,7 @@ use super::pool::in_units;
 use super::table::{Allocation, MemoryKind};
 use crate::ranks;
 use anabranch_hal::{Failure, GraphMemoryAttribute, Result, Status};
-use anabranch_sync::Mutex;
+use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -29,19 +29,6 @@ pub(crate) struct GraphBlock {
     address: u64,
     /// How much was asked for.
     bytes: usize,
-    capacity: usize,
-    state: Mutex<BlockState>,
-}
-
-#[derive(Debug, Default)]
-struct BlockState {
-    /// Whether it is allocated.
-    live: bool,
-    /// Whether it counts against the device's memory.
-    mapped: bool,
-    /// Whether it has been allocated since it was mapped. Hardware counts it as used until it is trimmed away.
-    used: bool,
-    freeing: Freeing,
 }
 
 /// What decides which nodes can free what a node allocates: one of its graph before that is instantiated, or those of other
@@ -77,51 +64,118 @@ struct Counts {
     reserved_high: u64,
 }
 
-/// All blocks of graphs, by address.
+/// All blocks of graphs.
 #[derive(Debug)]
 pub(crate) struct GraphMemory {
     /// Addresses are taken from the process, and only later count against a device.
     addresses: Arc<Account>,
-    blocks: Mutex<HashMap<u64, Known>>,
+    blocks: Mutex<Blocks>,
 }
+
+/// What is known of all blocks, by address. One lock is around all of it, because a launch changes several blocks as a whole, so
+/// that none is trimmed away that it is about to allocate.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks(HashMap<u64, Known>);
 
 #[derive(Debug)]
 struct Known {
     block: Weak<GraphBlock>,
+    device: u32,
+    /// How much was asked for.
+    bytes: u64,
+    capacity: u64,
     /// A share while it is allocated, because it outlives its graph then.
     live: Option<Arc<GraphBlock>>,
+    /// Whether it counts against the device's memory. What is allocated does.
+    mapped: bool,
+    /// Whether it has been allocated since it was mapped. Hardware counts it as used until it is trimmed away.
+    used: bool,
+    freeing: Freeing,
 }
 
 impl GraphMemory {
     pub(crate) fn new(observer: Option<&Arc<dyn MemoryObserver>>) -> Self {
         Self {
             addresses: Arc::new(Account::new(u64::MAX, observer)),
-            blocks: Mutex::new(ranks::GRAPH_BLOCKS, HashMap::new()),
+            blocks: Mutex::new(ranks::GRAPH_BLOCKS, Blocks::default()),
         }
+    }
+
+    /// No share of a block may be dropped under the lock, unless somebody else has one.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Blocks> {
+        self.blocks.lock()
     }
 
     /// The block that begins at an address.
     pub(crate) fn block(&self, address: u64) -> Option<Arc<GraphBlock>> {
-        self.blocks.lock().get(&address)?.block.upgrade()
+        self.lock().0.get(&address)?.block.upgrade()
     }
 
     /// Frees what is allocated in a context that is destroyed.
     pub(crate) fn release_context(&self, context: u64) {
-        let mut live: Vec<_> = self.blocks.lock().values().filter_map(|known| known.live.clone()).collect();
-        live.retain(|block| block.context == context);
-        for block in live {
-            block.free();
-        }
+        let is_of_context = |block: &mut Arc<GraphBlock>| block.context == context;
+        let mut blocks = self.lock();
+        let shares: Vec<_> = blocks.0.values_mut().filter_map(|known| known.live.take_if(is_of_context)).collect();
+        drop(blocks);
+        drop(shares);
     }
 
     /// Gives memory that is not allocated back to the device.
     pub(crate) fn trim(&self, device: &DeviceMemory) {
-        let blocks: Vec<_> = self.blocks.lock().values().filter_map(|known| known.block.upgrade()).collect();
-        for block in blocks.iter().filter(|block| block.device == device.ordinal) {
-            let mut state = block.state.lock();
-            if !state.live {
-                block.unmap(&mut state, device);
+        let mut blocks = self.lock();
+        for known in blocks.0.values_mut().filter(|known| known.device == device.ordinal && known.live.is_none()) {
+            known.unmap(device);
+        }
+    }
+}
+
+impl Blocks {
+    pub(crate) fn is_live(&self, block: &GraphBlock) -> bool {
+        self.0.get(&block.address).is_some_and(|known| known.live.is_some())
+    }
+
+    /// Sees to it that a block counts against the device's memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough.
+    pub(crate) fn map(&mut self, block: &GraphBlock, memory: &HostMemory) -> Result<()> {
+        let Some(known) = self.0.get_mut(&block.address).filter(|known| !known.mapped) else { return Ok(()) };
+        let (device, bytes) = (memory.device(known.device)?, known.capacity);
+        if !device.account.take(bytes) {
+            device.give_all_idle_memory_back(bytes);
+            if !device.account.take(bytes) {
+                return Err(Failure::new(Status::OUT_OF_MEMORY));
             }
+        }
+        known.mapped = true;
+        device.graphs.change(|counts| counts.reserved += bytes);
+        Ok(())
+    }
+
+    /// Notes that a launch allocates a block, if that is not allocated already; `CUDA_ERROR_OUT_OF_MEMORY (2)` as
+    /// [`map`](Self::map) says.
+    pub(crate) fn allocate(&mut self, block: &Arc<GraphBlock>, memory: &HostMemory) -> Result<()> {
+        self.map(block, memory)?;
+        let Some(known) = self.0.get_mut(&block.address) else { return Ok(()) };
+        known.live.get_or_insert_with(|| Arc::clone(block));
+        if !std::mem::replace(&mut known.used, true) {
+            memory.device(known.device)?.graphs.change(|counts| counts.used += known.bytes);
+        }
+        Ok(())
+    }
+
+    /// Notes that a block is freed, and returns the share that was there while it was allocated. `None`: it was not.
+    pub(crate) fn free(&mut self, block: &GraphBlock) -> Option<Arc<GraphBlock>> {
+        self.0.get_mut(&block.address)?.live.take()
+    }
+}
+
+impl Known {
+    fn unmap(&mut self, device: &DeviceMemory) {
+        if std::mem::take(&mut self.mapped) {
+            device.account.give_back(self.capacity);
+            let used = if std::mem::take(&mut self.used) { self.bytes } else { 0 };
+            device.graphs.change(|counts| {
+                counts.reserved -= self.capacity;
+                counts.used -= used;
+            });
         }
     }
 }
@@ -169,16 +223,18 @@ impl GraphBlock {
         memory.notify(|observer| observer.allocated(&block, origin));
         let allocation = Allocation { block, kind: MemoryKind::Graph, device, owner: None, pool: None };
         let address = memory.table.insert(allocation);
-        let block = Arc::new(Self {
-            memory: Arc::downgrade(memory),
-            context,
+        let block = Arc::new(Self { memory: Arc::downgrade(memory), context, device, address, bytes });
+        let known = Known {
+            block: Arc::downgrade(&block),
             device,
-            address,
-            bytes,
-            capacity,
-            state: Mutex::new(ranks::GRAPH_BLOCK, BlockState::default()),
-        });
-        memory.graphs.blocks.lock().insert(address, Known { block: Arc::downgrade(&block), live: None });
+            bytes: bytes as u64,
+            capacity: capacity as u64,
+            live: None,
+            mapped: false,
+            used: false,
+            freeing: Freeing::Open,
+        };
+        memory.graphs.lock().0.insert(address, known);
         Ok(block)
     }
 
@@ -196,103 +252,50 @@ impl GraphBlock {
 
     /// Notes that a node allocates it, again if there was a node that freed it.
     pub(crate) fn note_allocation(&self) {
-        self.state.lock().freeing = Freeing::Open;
+        self.change_freeing(|freeing| *freeing = Freeing::Open);
     }
 
     /// Notes that an executable graph allocates it.
     pub(crate) fn note_instance(&self) {
-        let mut state = self.state.lock();
-        if state.freeing == Freeing::Open {
-            state.freeing = Freeing::Outside;
-        }
+        self.change_freeing(|freeing| {
+            if *freeing == Freeing::Open {
+                *freeing = Freeing::Outside;
+            }
+        });
     }
 
     /// Whether a node can free it: one of the graph that allocates it if `inside`.
     pub(crate) fn can_be_freed(&self, inside: bool) -> bool {
-        self.state.lock().freeing != if inside { Freeing::Outside } else { Freeing::Inside }
+        let excluded = if inside { Freeing::Outside } else { Freeing::Inside };
+        self.change_freeing(|freeing| *freeing != excluded).unwrap_or(false)
     }
 
     /// Notes that a node frees it.
     pub(crate) fn note_free(&self, inside: bool) {
-        self.state.lock().freeing = if inside { Freeing::Inside } else { Freeing::Outside };
+        self.change_freeing(|freeing| *freeing = if inside { Freeing::Inside } else { Freeing::Outside });
     }
 
-    pub(crate) fn is_live(&self) -> bool {
-        self.state.lock().live
-    }
-
-    /// Sees to it that it counts against the device's memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough.
-    pub(crate) fn map(&self) -> Result<()> {
-        let Some(memory) = self.memory.upgrade() else { return Ok(()) };
-        let device = memory.device(self.device)?;
-        let mut state = self.state.lock();
-        if state.mapped {
-            return Ok(());
-        }
-        let bytes = self.capacity as u64;
-        if !device.account.take(bytes) {
-            device.give_all_idle_memory_back(bytes);
-            if !device.account.take(bytes) {
-                return Err(Failure::new(Status::OUT_OF_MEMORY));
-            }
-        }
-        state.mapped = true;
-        device.graphs.change(|counts| counts.reserved += bytes);
-        Ok(())
-    }
-
-    fn unmap(&self, state: &mut BlockState, device: &DeviceMemory) {
-        if std::mem::take(&mut state.mapped) {
-            device.account.give_back(self.capacity as u64);
-            let used = if std::mem::take(&mut state.used) { self.bytes as u64 } else { 0 };
-            device.graphs.change(|counts| {
-                counts.reserved -= self.capacity as u64;
-                counts.used -= used;
-            });
-        }
-    }
-
-    /// Notes that a launch allocates it.
-    pub(crate) fn allocate(self: &Arc<Self>) {
-        let Some(memory) = self.memory.upgrade() else { return };
-        // Held throughout, so that a free at the same time comes wholly before or after.
-        let mut state = self.state.lock();
-        if std::mem::replace(&mut state.live, true) {
-            return;
-        }
-        if let Ok(device) = memory.device(self.device)
-            && !std::mem::replace(&mut state.used, true)
-        {
-            device.graphs.change(|counts| counts.used += self.bytes as u64);
-        }
-        if let Some(known) = memory.graphs.blocks.lock().get_mut(&self.address) {
-            known.live = Some(Arc::clone(self));
-        }
+    /// `None`: all memory is gone.
+    fn change_freeing<R>(&self, change: impl FnOnce(&mut Freeing) -> R) -> Option<R> {
+        let memory = self.memory.upgrade()?;
+        memory.graphs.lock().0.get_mut(&self.address).map(|known| change(&mut known.freeing))
     }
 
     /// Notes that it is freed. `false`: it was not allocated.
     pub(crate) fn free(&self) -> bool {
         let Some(memory) = self.memory.upgrade() else { return false };
-        let mut state = self.state.lock();
-        if !std::mem::take(&mut state.live) {
-            return false;
-        }
-        let share = memory.graphs.blocks.lock().get_mut(&self.address).and_then(|known| known.live.take());
-        drop(state);
-        // Without the locks, in case nobody else has one.
-        drop(share);
-        true
+        let share = memory.graphs.lock().free(self);
+        share.is_some()
     }
 }
 
 impl Drop for GraphBlock {
     fn drop(&mut self) {
         let Some(memory) = self.memory.upgrade() else { return };
-        memory.graphs.blocks.lock().remove(&self.address);
+        let known = memory.graphs.lock().0.remove(&self.address);
         drop(memory.table.remove(self.address, |kind| kind == MemoryKind::Graph));
-        if let Ok(device) = memory.device(self.device) {
-            let mut state = std::mem::take(self.state.get_mut());
-            self.unmap(&mut state, device);
+        if let (Some(mut known), Ok(device)) = (known, memory.device(self.device)) {
+            known.unmap(device);
         }
     }
 }

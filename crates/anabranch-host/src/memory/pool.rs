@@ -6,6 +6,7 @@
 
 use super::block::{Account, Block};
 use super::device::DeviceMemory;
+use super::idle::{IdleBlock, IdleBlocks};
 use super::leaving::Leaving;
 use super::work;
 use crate::engine::{ContextCore, Position, StreamState};
@@ -13,7 +14,6 @@ use crate::handles::handle;
 use crate::ranks;
 use anabranch_hal::{Failure, MemoryPoolAttribute, MemoryPoolHandle, Result, Status};
 use anabranch_sync::Mutex;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -27,38 +27,9 @@ const RESERVED_UNIT: u64 = 32 << 20;
 /// A freed block may serve a request that is smaller by this, or by half of the block.
 const SMALL_WASTE: usize = 64 << 10;
 
-/// A freed block, and the place where it was freed, until that is known to be reached.
-#[derive(Debug)]
-struct IdleBlock {
-    block: Block,
-    freed_at: Option<Position>,
-    /// Whether no synchronization gives it back.
-    kept: bool,
-}
-
-impl IdleBlock {
-    fn is_free(&self) -> bool {
-        self.freed_at.as_ref().is_none_or(Position::is_complete)
-    }
-
-    fn is_free_for(&self, stream: &Arc<StreamState>) -> bool {
-        self.freed_at.as_ref().is_none_or(|freed_at| Arc::ptr_eq(&freed_at.stream, stream) || freed_at.is_complete())
-    }
-
-    /// Whether a synchronization with work of a context gives it back: not if it was freed in another context of the device.
-    fn is_left_by(&self, core: &ContextCore) -> bool {
-        let elsewhere = |freed_at: &Position| {
-            let freed_in = &freed_at.stream.core;
-            freed_in.id != core.id && freed_in.device == core.device
-        };
-        !self.kept && self.is_free() && !self.freed_at.as_ref().is_some_and(elsewhere)
-    }
-}
-
 #[derive(Debug, Default)]
 struct Contents {
-    /// By size and address.
-    idle: BTreeMap<(usize, u64), IdleBlock>,
+    idle: IdleBlocks,
     threshold: u64,
     used: u64,
     used_high: u64,
@@ -131,9 +102,7 @@ impl PoolState {
     fn reuse(&self, capacity: usize, stream: &Arc<StreamState>) -> Option<Block> {
         let mut contents = self.contents.lock();
         let largest = capacity.saturating_add(capacity.max(SMALL_WASTE));
-        let mut fitting = contents.idle.range((capacity, 0)..=(largest, u64::MAX));
-        let key = fitting.find_map(|(key, idle)| idle.is_free_for(stream).then_some(*key))?;
-        let idle = contents.idle.remove(&key)?;
+        let idle = contents.idle.remove_fitting(capacity..=largest, stream)?;
         self.idle_blocks.fetch_sub(1, Ordering::Relaxed);
         Some(idle.block)
     }
@@ -152,7 +121,7 @@ impl PoolState {
 
     /// Keeps what is idle until the pool is trimmed, as hardware does after an allocation that has failed.
     fn keep_idle_memory(&self) {
-        self.contents.lock().idle.values_mut().for_each(|idle| idle.kept = true);
+        self.contents.lock().idle.keep();
     }
 
     /// Takes a block back that is free from `freed_at` on, or at once. A pool that is destroyed keeps nothing.
@@ -166,15 +135,15 @@ impl PoolState {
             return;
         }
         self.idle_blocks.fetch_add(1, Ordering::Relaxed);
-        contents.idle.insert((block.capacity(), block.address()), IdleBlock { block, freed_at, kept: false });
+        contents.idle.insert(IdleBlock { block, freed_at, kept: false });
     }
 
     /// The memory that an address is in, if it is freed behind work that has not run yet.
     pub(super) fn freed_later(&self, address: u64) -> Option<Range<u64>> {
         let contents = self.contents.lock();
-        contents.idle.iter().find_map(|(&(capacity, begin), idle)| {
-            let range = begin..begin + capacity as u64;
-            (range.contains(&address) && !idle.is_free()).then_some(range)
+        contents.idle.behind_work().find_map(|IdleBlock { block, .. }| {
+            let range = block.address()..block.address() + block.capacity() as u64;
+            range.contains(&address).then_some(range)
         })
     }
 
@@ -186,18 +155,19 @@ impl PoolState {
 
     /// Gives memory back that nobody uses, as long as at least `keep_bytes` remain reserved.
     pub(crate) fn trim(&self, keep_bytes: usize) {
-        self.give_back(keep_bytes, IdleBlock::is_free);
+        self.give_back(keep_bytes, |_| true);
     }
 
+    /// Gives those of the free blocks back that are chosen.
     fn give_back(&self, keep_bytes: usize, is_chosen: impl Fn(&IdleBlock) -> bool) {
         let mut released = Vec::new();
         let mut contents = self.contents.lock();
         // The largest first, so that as few as possible go.
-        let free = contents.idle.iter().rev().filter_map(|(key, idle)| is_chosen(idle).then_some(*key));
-        for key in free.collect::<Vec<_>>() {
+        let chosen = contents.idle.free().rev().filter_map(|(key, idle)| is_chosen(idle).then_some(*key));
+        for key in chosen.collect::<Vec<_>>() {
             let left = contents.reserved.saturating_sub(key.0 as u64);
             if in_units(left) >= keep_bytes as u64
-                && let Some(idle) = contents.idle.remove(&key)
+                && let Some(idle) = contents.idle.remove_free(key)
             {
                 contents.reserved = left;
                 released.push(idle);
@@ -222,7 +192,7 @@ impl PoolState {
     fn close(&self) -> Vec<IdleBlock> {
         let mut contents = self.contents.lock();
         contents.destroyed = true;
-        let idle: Vec<_> = std::mem::take(&mut contents.idle).into_values().collect();
+        let idle = contents.idle.take();
         let bytes: u64 = idle.iter().map(|idle| idle.block.capacity() as u64).sum();
         contents.reserved = contents.reserved.saturating_sub(bytes);
         self.idle_blocks.fetch_sub(idle.len(), Ordering::Relaxed);
