@@ -1,6 +1,7 @@
 //! Data of the host that is copied to memory.
 
 use crate::dtype::DType;
+use crate::few::Few;
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
@@ -39,7 +40,7 @@ impl HostData {
                 PyTypeError::new_err(format!("elements of the format {format:?} are not supported; convert them"))
             })?;
             let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
-            (bytes, found, view.getattr("shape")?.extract()?)
+            (bytes, found, view.getattr("shape")?.extract::<Few<usize>>()?.0)
         };
         let Some(dtype) = dtype.filter(|dtype| *dtype != found) else {
             return Ok(Self { bytes: bytes.unbind(), dtype: found, shape });

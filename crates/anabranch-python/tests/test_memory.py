@@ -235,18 +235,28 @@ def test_sequences_may_lie_about_their_length(context, stream, module):
         def __len__(self):
             return (1 << 63) - 1
 
+    class Described:
+        def __init__(self, **changes):
+            interface = {"shape": (2, 3), "typestr": "<f4", "data": (1 << 20, False), "version": 3}
+            self.__cuda_array_interface__ = interface | changes
+
     buffer = stream.allocate(6)
     assert buffer.reshape(Liar([2, 3])).shape == (2, 3)
     assert stream.upload(Liar([1, 2]), "int32").shape == (2,)
-    for endless in (range(10**13), Liar([1] * 100_000)):
+    for endless in (range(10**13), range(2**62), Liar([1] * 100_000)):
         for call in (
             buffer.reshape,
             stream.allocate,
             context.allocate_pinned,
             lambda endless: anabranch.LaunchConfig(endless, 1),
             lambda endless: module.kernel("add", parameters=endless),
+            lambda endless: stream.fill_pattern(buffer, endless),
+            lambda endless: anabranch.NodeWork.fill_pattern(buffer, endless),
+            stream.end_capture,
+            lambda endless: context.from_cuda_array_interface(Described(shape=endless)),
+            lambda endless: context.from_cuda_array_interface(Described(strides=endless)),
         ):
-            with pytest.raises((ValueError, TypeError)):
+            with pytest.raises((ValueError, TypeError, OverflowError)):
                 call(endless)
 
 
