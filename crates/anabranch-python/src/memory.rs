@@ -229,15 +229,9 @@ impl Memory {
 
         impl Drop for Owner {
             fn drop(&mut self) {
-                let Some(owner) = self.0.take() else { return };
-                threads::run(move || {
-                    // Without an interpreter, it is not dropped.
-                    let mut owner = std::mem::ManuallyDrop::new(owner);
-                    threads::attach(|_| {
-                        // SAFETY: it is dropped once, and not used after this.
-                        unsafe { std::mem::ManuallyDrop::drop(&mut owner) };
-                    });
-                });
+                if let Some(owner) = self.0.take() {
+                    threads::DELETIONS.add(move |_| drop(owner));
+                }
             }
         }
 

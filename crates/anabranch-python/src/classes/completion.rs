@@ -85,9 +85,7 @@ impl Wake for Waiters {
     fn wake(self: Arc<Self>) {
         let waiters = std::mem::take(&mut *self.lock());
         if !waiters.is_empty() {
-            threads::run(move || {
-                threads::attach(|py| call_all(py, waiters));
-            });
+            threads::WAKES.add(move |py| call_all(py, waiters));
         }
     }
 }

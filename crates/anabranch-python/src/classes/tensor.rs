@@ -197,9 +197,7 @@ fn deleted_with_python(tensor: ManagedTensor) -> ManagedTensor {
         // SAFETY: it was a box, and is deleted once.
         let tensor = unsafe { Box::from_raw(tensor) };
         let inner = Inner(tensor.manager_ctx.cast());
-        threads::run(move || {
-            threads::attach(|_| inner.delete());
-        });
+        threads::DELETIONS.add(move |_| inner.delete());
     }
 
     let raw = tensor.into_versioned();
