@@ -248,18 +248,19 @@ impl Buffer {
     }
 
     /// A view of memory of the host, for `__buffer__`, which keeps this object.
-    fn _memoryview(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let dtype = self.view(py)?.dtype;
+    fn _memoryview(this: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let (py, buffer) = (this.py(), this.get());
+        let dtype = buffer.view(py)?.dtype;
         if matches!(dtype, DType::F16 | DType::BF16) {
             // Others would take integers of 16 bits for the numbers. NumPy goes on to `__array_interface__`.
             let message = format!("the buffer protocol has no {}; NumPy and DLPack have it", dtype.name());
             return Err(PyBufferError::new_err(message));
         }
-        let (view, address) = self.host_view(py).inspect_err(|error| {
-            let lost = Lost { buffer: self.place(), time: Instant::now(), error: error.clone_ref(py) };
+        let (view, address) = buffer.host_view(py).inspect_err(|error| {
+            let lost = Lost { buffer: buffer.place(), time: Instant::now(), error: error.clone_ref(py) };
             LOST.with(|kept| drop(kept.replace(Some(lost))));
         })?;
-        tensor::memoryview(py, &view, address)
+        tensor::memoryview(this, &view, address)
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
