@@ -89,6 +89,22 @@ impl HostData {
     }
 }
 
+/// Bytes for Python. Without memory for them, there is an exception, where `PyBytes::new` panics.
+pub(crate) fn bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |copy| {
+        copy.copy_from_slice(bytes);
+        Ok(())
+    })
+}
+
+/// A copy of bytes that the program has passed, which may be more than memory holds.
+pub(crate) fn copied(bytes: &[u8]) -> PyResult<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| PyMemoryError::new_err("there is no memory for the bytes"))?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 /// A view of an object with the buffer protocol.
 pub(crate) fn memoryview<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     data.py().import("builtins")?.getattr("memoryview")?.call1((data,))

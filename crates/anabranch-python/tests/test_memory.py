@@ -10,6 +10,8 @@ import pytest
 
 import anabranch
 
+from conftest import KERNELS
+
 FORMATS = {
     "int8": "b",
     "int16": "h",
@@ -311,6 +313,40 @@ except MemoryError:
 """
     )
     assert result.stdout == "refused\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("prepare", "extra", "call"),
+    [
+        ("data = bytes(300 << 20)", 400, "stream.launch(kernel, (1, 1), data, 1, 1)"),
+        ("text = 'x' * (60 << 20)", 50, "context.create_stream(name=text)"),
+        ("buffer = stream.allocate(300 << 20); stream.synchronize()", 1000, "stream.download(buffer)"),
+        ("buffer = stream.allocate(300 << 20); stream.synchronize()", 1000, "stream.copy_to_host(target, buffer)"),
+    ],
+)
+def test_too_little_memory_is_an_exception(run_python, on_host, prepare, extra, call):
+    result = run_python(
+        f"""
+import anabranch, resource
+context = anabranch.device("host").context()
+stream = context.create_stream()
+kernel = context.load_module(open({str(KERNELS)!r}).read()).kernel("add")
+target = bytearray(300 << 20)
+{prepare}
+# The last of what is allocated is refused first.
+for extra in range({extra}, 0, -20):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (extra << 20), resource.RLIM_INFINITY))
+    try:
+        {call}
+    except (MemoryError, ValueError, anabranch.AnabranchError):
+        print("refused")
+        break
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+"""
+    )
+    assert (result.stdout, result.stderr) == ("refused\n", "")
 
 
 def test_managed_memory_is_moved_ahead(device, context, stream):

@@ -2,6 +2,7 @@
 
 use crate::classes::{buffer, tensor};
 use crate::dtype::DType;
+use crate::host_data::memoryview;
 use crate::memory::{Uploading, View};
 use crate::{error, process, threads};
 use anabranch::{Download, Result};
@@ -165,7 +166,9 @@ impl Completion {
 
 /// Elements that were downloaded, as a view that can be written.
 pub(crate) fn elements(py: Python<'_>, bytes: &[u8], dtype: DType, shape: &[usize]) -> PyResult<Py<PyAny>> {
-    let bytes = PyByteArray::new(py, bytes);
-    let view = py.import("builtins")?.getattr("memoryview")?.call1((bytes,))?;
-    tensor::cast(&view, dtype, shape).map(Bound::unbind)
+    // Without memory for it, `PyByteArray_FromStringAndSize` complains of an array that it has not initialised.
+    let copy = py.get_type::<PyByteArray>().call1((bytes.len(),))?.cast_into::<PyByteArray>()?;
+    // SAFETY: nobody else has the array yet.
+    unsafe { copy.as_bytes_mut() }.copy_from_slice(bytes);
+    tensor::cast(&memoryview(&copy)?, dtype, shape).map(Bound::unbind)
 }
