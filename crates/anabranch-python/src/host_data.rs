@@ -39,6 +39,7 @@ impl HostData {
             let found = found.ok_or_else(|| {
                 PyTypeError::new_err(format!("elements of the format {format:?} are not supported; convert them"))
             })?;
+            require_same(data, found)?;
             let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
             (bytes, found, view.getattr("shape")?.extract::<Few<usize>>()?.0)
         };
@@ -116,6 +117,15 @@ fn taken<'py>(count: usize, objects: impl Iterator<Item = Bound<'py, PyAny>>) ->
     taken.try_reserve_exact(count).map_err(|_| PyMemoryError::new_err("there is no memory for the list"))?;
     taken.extend(objects.take(count));
     Ok(taken)
+}
+
+/// Refuses elements that an array or a number of NumPy says to be of another type than its bytes: dates are bytes there.
+fn require_same(data: &Bound<'_, PyAny>, found: DType) -> PyResult<()> {
+    let Some(said) = data.getattr_opt("dtype")?.filter(|_| !data.is_instance_of::<PyBytes>()) else { return Ok(()) };
+    match DType::of_python(&said) {
+        Ok(dtype) if dtype == found => Ok(()),
+        _ => Err(PyTypeError::new_err(format!("elements of the type {said} are not supported; convert them"))),
+    }
 }
 
 fn view_item_size(view: &Bound<'_, PyAny>) -> PyResult<usize> {

@@ -262,6 +262,16 @@ def test_sequences_may_lie_about_their_length(context, stream, module):
                 call(endless)
 
 
+def test_a_shape_fits_into_the_address_space(stream, on_host):
+    for shape in ((2**63, 0), (0, 2**63, 2**63), (0, 2**60, 7), (2**62, 2**62)):
+        with pytest.raises(anabranch.OutOfMemoryError, match="address space"):
+            stream.allocate(shape, "int64")
+        with pytest.raises(ValueError, match="shape"):
+            stream.allocate(0, "int64").reshape(shape)
+    empty = stream.allocate((0, 2**50, 7), "int64")
+    assert (len(empty), empty.shape[1:], len(empty.reshape((2**50, 0)))) == (0, (2**50, 7), 2**50)
+
+
 def test_shapes_are_sequences(stream):
     assert stream.allocate((2, 3)).shape == stream.allocate([2, 3]).shape == (2, 3)
     for shape in ("23", {2: 3}, {2, 3}, 1.5, None, object()):
@@ -280,6 +290,36 @@ def test_refusals_say_what_was_expected(stream):
 
     with pytest.raises(TypeError):
         stream.upload(object(), "int8")
+
+
+def test_a_number_that_does_not_fit_is_cut_off(stream):
+    with pytest.raises(OverflowError, match=r"^10{39} does not fit in an element of type f32$"):
+        anabranch.Scalar(10**400, "float32")
+
+
+def test_the_order_of_bytes_counts(stream):
+    numpy = pytest.importorskip("numpy")
+    big = numpy.arange(4, dtype=">f4")
+    for call in (
+        lambda: stream.upload(big.tobytes(), big.dtype),
+        lambda: stream.upload(big.tobytes(), ">f4"),
+        lambda: stream.allocate(4, numpy.dtype(">u2")),
+        lambda: stream.allocate(4, "<<f4"),
+        lambda: stream.allocate(4, "@|f4"),
+    ):
+        with pytest.raises(ValueError, match="there is no dtype"):
+            call()
+    for dtype in ("<f4", "=f4", numpy.dtype("<f4"), numpy.dtype("|u1"), numpy.float32):
+        stream.allocate(4, dtype)
+
+
+def test_dates_are_no_bytes(stream):
+    numpy = pytest.importorskip("numpy")
+    for dates in (numpy.datetime64("2020-01-01"), numpy.timedelta64(3, "s"), numpy.array(["2020-01-01"], "datetime64[D]")):
+        with pytest.raises(TypeError):
+            stream.upload(dates)
+    assert stream.upload(numpy.float16(2)).dtype == "float16"
+    assert stream.upload(numpy.bytes_(b"12")).shape == (2,)
 
 
 def test_a_shape_may_be_any_integer(stream):

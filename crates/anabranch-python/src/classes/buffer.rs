@@ -3,7 +3,7 @@
 use crate::classes::context::Context;
 use crate::classes::tensor;
 use crate::dtype::DType;
-use crate::memory::{Place, View};
+use crate::memory::{Place, View, count, extents};
 use crate::slot::{Slot, release};
 use crate::wait;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError, PyTypeError};
@@ -161,9 +161,8 @@ impl Buffer {
 
     /// The same elements in another shape.
     fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let (view, shape) = (self.view(py)?, crate::memory::extents(shape)?);
-        let count = shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent));
-        if count != Some(view.len()) {
+        let (view, shape) = (self.view(py)?, extents(shape)?);
+        if count(view.dtype, &shape).ok() != Some(view.len()) {
             let message = format!("the shape {shape:?} is not that of {} elements", view.len());
             return Err(pyo3::exceptions::PyValueError::new_err(message));
         }

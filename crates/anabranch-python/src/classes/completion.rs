@@ -8,7 +8,7 @@ use crate::{error, process, threads};
 use anabranch::{Download, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyByteArray;
+use pyo3::types::{PyByteArray, PyType};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
@@ -148,6 +148,13 @@ impl Completion {
             State::Ready(Err(error)) => Err(error::raise(py, &error)),
             State::Pending(_) | State::Taken => Err(PyRuntimeError::new_err("a completion can be awaited once")),
         }
+    }
+
+    /// For annotations: a completion has the type of its result.
+    #[classmethod]
+    #[pyo3(signature = (result, /))]
+    fn __class_getitem__<'py>(class: &Bound<'py, PyType>, result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        class.py().import("types")?.getattr("GenericAlias")?.call1((class, result))
     }
 
     fn __await__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

@@ -132,9 +132,14 @@ impl Context {
         self.0.as_raw().as_raw()
     }
 
-    /// Creates an event. One without timing costs less. `blocking_sync` lets waits of the host sleep instead of spin.
+    /// Creates an event. One without timing costs less, and only such a one can be `interprocess`. `blocking_sync` lets waits of the host
+    /// sleep instead of spin.
     #[pyo3(signature = (*, timing = true, blocking_sync = false, interprocess = false))]
     fn create_event(&self, py: Python<'_>, timing: bool, blocking_sync: bool, interprocess: bool) -> PyResult<Event> {
+        if timing && interprocess {
+            let (message, hint) = ("an event of several processes has no timing", "pass timing=False");
+            return Err(error::refused(py, Status::INVALID_VALUE, "creating an event", message, hint));
+        }
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::DISABLE_TIMING, !timing);
         flags.set(EventFlags::BLOCKING_SYNC, blocking_sync);
