@@ -222,6 +222,32 @@ def test_views_of_what_is_read_only(context, stream, on_host):
     assert buffer._memoryview().readonly
 
 
+def test_buffers_of_one_array_outlive_each_other(context, stream, on_host):
+    array = numpy.zeros(10, "uint32")
+    first, second, part = context.from_dlpack(array), context.from_dlpack(array), context.from_dlpack(array[2:5])
+    stream.fill(second, 3)
+    first.close()
+    stream.synchronize()
+    anabranch.flush_deferred_drops()
+    stream.fill(second, 7)
+    stream.copy_from_host(second[:2], numpy.array([8, 8], "uint32"))
+    assert stream.download(stream.clone_buffer(second)).tolist() == [8, 8] + [7] * 8
+    second.close()
+    assert stream.download(part).tolist() == [7] * 3
+    with pytest.raises(anabranch.AnabranchError, match="before its parts"):
+        parts = numpy.zeros(10, "uint32")
+        part = context.from_dlpack(parts[2:5])
+        context.from_dlpack(parts)
+    part.close()
+    assert stream.download(context.from_dlpack(parts)).tolist() == [0] * 10
+
+
+def test_an_array_is_imported_again_and_again(context, on_host):
+    array = numpy.zeros(10, "uint32")
+    for _ in range(500):
+        context.from_dlpack(array).close()
+
+
 def test_our_own_buffers(context, stream, on_host):
     source = stream.upload([1, 2], "int32")
     again = context.from_dlpack(source)
