@@ -35,6 +35,19 @@ if git grep -n 'catch_unwind' -- 'crates/*/src/*.rs' ':!crates/anabranch-hal/src
     complain "use anabranch_hal::contain"
 fi
 
+# What Python passes as a sequence may say any length, which PyO3 allocates for a Vec at once.
+vectors='while (/#\[pymethods\]\nimpl.*?\n}\n|#\[pyfunction\].*?\{\n/sg) {
+        my $found = $&;
+        while ($found =~ /\bfn (\w+)[^(]*\(([^{]*?)\)\s*(?:->[^{]*)?\{/sg) {
+            my ($name, $arguments) = ($1, $2);
+            print "$ARGV: $name\n" if $arguments =~ /\b(?:Vec|HashSet)</;
+        }
+    }
+    while (/extract::<Vec<|: Vec<[^=\n]*=[^;]*\.extract\(\)/g) { print "$ARGV: $&\n" }'
+if git ls-files 'crates/anabranch-python/src/*.rs' | xargs perl -0777 -ne "$vectors" | grep .; then
+    complain "take sequences as Few"
+fi
+
 # The help of the command and the guide list every environment variable.
 for variable in $(git grep -hoE '"ANABRANCH_[A-Z_]+"' -- 'crates/*/src/*.rs' | tr -d '"' | sort -u); do
     if [ "$variable" != ANABRANCH_NO_SUCH_VARIABLE ] && ! grep -qE "^  $variable( |$)" crates/anabranch-cli/src/arguments.rs; then

@@ -119,6 +119,9 @@ impl DType {
             let name = class.name()?;
             return Self::of_text(name.to_str()?).ok_or_else(|| unknown(&name.to_string()));
         }
+        if value.getattr("isnative").is_ok_and(|isnative| isnative.is_truthy().is_ok_and(|isnative| !isnative)) {
+            return Err(unknown(&value.str()?.to_string()));
+        }
         let Ok(Ok(name)) = value.getattr("name").map(|name| name.extract::<String>()) else {
             return Err(PyTypeError::new_err(format!("a dtype was expected, and not {}", value.get_type().name()?)));
         };
@@ -127,7 +130,7 @@ impl DType {
 
     /// By its name, or by a format of the module `struct` or of the array interface.
     pub(crate) fn of_text(text: &str) -> Option<Self> {
-        let text = text.trim_start_matches(['@', '=', '<', '|']);
+        let text = text.strip_prefix(['@', '=', '<', '|']).unwrap_or(text);
         let found = |is_it: &dyn Fn(&Self) -> bool| Self::ALL.iter().copied().find(|dtype| is_it(dtype));
         found(&|dtype| dtype.name() == text)
             .or_else(|| found(&|dtype| !dtype.format().is_empty() && dtype.format() == text))
@@ -158,7 +161,8 @@ fn out_of_range(value: &Bound<'_, PyAny>, error: PyErr, element: &str) -> PyErr 
     if !error.is_instance_of::<PyOverflowError>(value.py()) {
         return error;
     }
-    let shown = value.repr().map_or_else(|_| "the number".to_owned(), |text| format!("{text:.40}"));
+    // A string of Python ignores a precision.
+    let shown = value.repr().map_or_else(|_| "the number".to_owned(), |text| format!("{:.40}", text.to_string()));
     PyOverflowError::new_err(format!("{shown} does not fit in an element of type {element}"))
 }
 

@@ -10,8 +10,13 @@ const MOST: usize = 1 << 16;
 
 /// The elements of a sequence that has a few. What a sequence says of its length counts for nothing: it may be wrong, or more than
 /// memory holds.
-#[derive(Default)]
 pub(crate) struct Few<T>(pub(crate) Vec<T>);
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
 
 impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for Few<T> {
     type Error = PyErr;

@@ -1,6 +1,7 @@
 //! Data of the host that is copied to memory.
 
 use crate::dtype::DType;
+use crate::few::Few;
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
@@ -38,8 +39,9 @@ impl HostData {
             let found = found.ok_or_else(|| {
                 PyTypeError::new_err(format!("elements of the format {format:?} are not supported; convert them"))
             })?;
+            require_same(data, found)?;
             let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
-            (bytes, found, view.getattr("shape")?.extract()?)
+            (bytes, found, view.getattr("shape")?.extract::<Few<usize>>()?.0)
         };
         let Some(dtype) = dtype.filter(|dtype| *dtype != found) else {
             return Ok(Self { bytes: bytes.unbind(), dtype: found, shape });
@@ -88,6 +90,22 @@ impl HostData {
     }
 }
 
+/// Bytes for Python. Without memory for them, there is an exception, where `PyBytes::new` panics.
+pub(crate) fn bytes<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |copy| {
+        copy.copy_from_slice(bytes);
+        Ok(())
+    })
+}
+
+/// A copy of bytes that the program has passed, which may be more than memory holds.
+pub(crate) fn copied(bytes: &[u8]) -> PyResult<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| PyMemoryError::new_err("there is no memory for the bytes"))?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 /// A view of an object with the buffer protocol.
 pub(crate) fn memoryview<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     data.py().import("builtins")?.getattr("memoryview")?.call1((data,))
@@ -99,6 +117,15 @@ fn taken<'py>(count: usize, objects: impl Iterator<Item = Bound<'py, PyAny>>) ->
     taken.try_reserve_exact(count).map_err(|_| PyMemoryError::new_err("there is no memory for the list"))?;
     taken.extend(objects.take(count));
     Ok(taken)
+}
+
+/// Refuses elements that an array or a number of NumPy says to be of another type than its bytes: dates are bytes there.
+fn require_same(data: &Bound<'_, PyAny>, found: DType) -> PyResult<()> {
+    let Some(said) = data.getattr_opt("dtype")?.filter(|_| !data.is_instance_of::<PyBytes>()) else { return Ok(()) };
+    match DType::of_python(&said) {
+        Ok(dtype) if dtype == found => Ok(()),
+        _ => Err(PyTypeError::new_err(format!("elements of the type {said} are not supported; convert them"))),
+    }
 }
 
 fn view_item_size(view: &Bound<'_, PyAny>) -> PyResult<usize> {

@@ -111,7 +111,7 @@ impl Memory {
             }
         }
 
-        dtype.with(Allocate(context, place, count(shape)?))
+        dtype.with(Allocate(context, place, count(dtype, shape)?))
     }
 
     /// Allocates zeros in stream order.
@@ -130,7 +130,7 @@ impl Memory {
             }
         }
 
-        dtype.with(Allocate(stream, count(shape)?, pool))
+        dtype.with(Allocate(stream, count(dtype, shape)?, pool))
     }
 
     /// Memory that is mapped to reserved addresses.
@@ -147,7 +147,7 @@ impl Memory {
             }
         }
 
-        dtype.with(Open(range, offset, count(shape)?))
+        dtype.with(Open(range, offset, count(dtype, shape)?))
     }
 
     /// Copies bytes to new memory. Returns when they can be changed.
@@ -207,6 +207,8 @@ impl Memory {
             }
         }
 
+        let shape: Vec<_> = tensor.shape().iter().map(|&extent| usize::try_from(extent).unwrap_or_default()).collect();
+        count(dtype, &shape)?;
         dtype.with(Import(tensor, context, ready))
     }
 
@@ -229,15 +231,9 @@ impl Memory {
 
         impl Drop for Owner {
             fn drop(&mut self) {
-                let Some(owner) = self.0.take() else { return };
-                threads::run(move || {
-                    // Without an interpreter, it is not dropped.
-                    let mut owner = std::mem::ManuallyDrop::new(owner);
-                    threads::attach(|_| {
-                        // SAFETY: it is dropped once, and not used after this.
-                        unsafe { std::mem::ManuallyDrop::drop(&mut owner) };
-                    });
-                });
+                if let Some(owner) = self.0.take() {
+                    threads::DELETIONS.add(move |_| drop(owner));
+                }
             }
         }
 
@@ -253,7 +249,7 @@ impl Memory {
         }
 
         let owner = Owner(Some(owner));
-        dtype.with(Open(context, anabranch::DevicePointer(address), count(shape)?, owner))
+        dtype.with(Open(context, anabranch::DevicePointer(address), count(dtype, shape)?, owner))
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -364,12 +360,14 @@ impl View {
     }
 }
 
-/// The number of elements of a shape.
-pub(crate) fn count(shape: &[usize]) -> Result<usize> {
-    shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent)).ok_or_else(|| {
-        let message = format!("the shape {shape:?} is larger than the address space");
-        Error::argument(Status::OUT_OF_MEMORY, "allocating memory", message)
-    })
+/// The number of elements of a shape. As in NumPy, an extent of 0 makes no room for others.
+pub(crate) fn count(dtype: DType, shape: &[usize]) -> Result<usize> {
+    let bytes = shape.iter().try_fold(dtype.size(), |bytes, &extent| bytes.checked_mul(extent.max(1)));
+    if bytes.is_some_and(|bytes| bytes <= isize::MAX.cast_unsigned()) {
+        return Ok(shape.iter().product());
+    }
+    let message = format!("the shape {shape:?} is larger than the address space");
+    Err(Error::argument(Status::OUT_OF_MEMORY, "allocating memory", message))
 }
 
 /// A shape: a number of elements, or a sequence of extents.

@@ -1,10 +1,24 @@
 //! What the process is doing: it may have been forked, and the interpreter may be ending.
 
+use pyo3::exceptions::PyImportError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
+
+/// Refuses to be imported by another interpreter than the main one: what is kept for the process is of one interpreter.
+pub(crate) fn require_main_interpreter() -> PyResult<()> {
+    // SAFETY: a module is initialised by a thread that is attached to an interpreter, which is there meanwhile.
+    let id = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };
+    match id {
+        0 => Ok(()),
+        _ => Err(PyImportError::new_err(
+            "anabranch can be imported by the main interpreter only, and not by another one",
+        )),
+    }
+}
 
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);

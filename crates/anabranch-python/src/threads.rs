@@ -1,21 +1,23 @@
-//! Threads of this module: those that tell Python that work is complete, and those that wait in the place of others.
+//! Threads of this module: those that wait in the place of others, one that tells Python that work is complete, and one that
+//! deletes what is Python's.
 //!
-//! A thread that has nothing to do waits for more, so that threads are started only while more jobs run at the same time than
+//! A thread that has nothing to do waits for more, so that threads are started only while more calls wait at the same time than
 //! ever before.
 
 use crate::process;
 use pyo3::prelude::*;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 type Job = Box<dyn FnOnce() + Send>;
 
 struct Jobs {
-    waiting: Vec<Job>,
+    waiting: VecDeque<Job>,
     idle: usize,
 }
 
-static JOBS: Mutex<Jobs> = Mutex::new(Jobs { waiting: Vec::new(), idle: 0 });
+static JOBS: Mutex<Jobs> = Mutex::new(Jobs { waiting: VecDeque::new(), idle: 0 });
 static ADDED: Condvar = Condvar::new();
 static ATTACHED: AtomicUsize = AtomicUsize::new(0);
 
@@ -23,32 +25,105 @@ fn jobs() -> MutexGuard<'static, Jobs> {
     JOBS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a job on a thread that runs nothing else meanwhile.
+/// Runs a job, which may wait, on a thread that runs nothing else meanwhile.
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) {
     let mut jobs = jobs();
-    jobs.waiting.push(Box::new(job));
+    jobs.waiting.push_back(Box::new(job));
     if jobs.waiting.len() <= jobs.idle {
         ADDED.notify_one();
         return;
     }
     drop(jobs);
-    let started = std::thread::Builder::new().name("anabranch-python".to_owned()).spawn(work);
     // Without another thread, those that there are come to it when they are done.
-    drop(started);
+    start(work);
+}
+
+/// Starts a thread. False if there can be no more threads.
+fn start(body: impl FnOnce() + Send + 'static) -> bool {
+    std::thread::Builder::new().name("anabranch-python".to_owned()).spawn(body).is_ok()
 }
 
 fn work() {
     loop {
         let mut jobs = jobs();
         jobs.idle += 1;
-        while jobs.waiting.is_empty() {
+        let job = loop {
+            if let Some(job) = jobs.waiting.pop_front() {
+                break job;
+            }
             jobs = ADDED.wait(jobs).unwrap_or_else(PoisonError::into_inner);
-        }
+        };
         jobs.idle -= 1;
-        let job = jobs.waiting.remove(0);
         drop(jobs);
         // A panic was printed, and whoever waits for the job sees that it ended.
         drop(anabranch::hal::contain(job));
+    }
+}
+
+/// Short jobs for one thread that is attached to the interpreter. A program that keeps the interpreter leaves many of them waiting: a
+/// thread for each would be a thread that waits for the interpreter, and jobs that come one by one would wait for it again and again.
+pub(crate) struct PythonJobs {
+    jobs: Mutex<PythonQueue>,
+    added: Condvar,
+}
+
+type PythonJob = Box<dyn FnOnce(Python<'_>) + Send>;
+
+struct PythonQueue {
+    waiting: VecDeque<PythonJob>,
+    has_thread: bool,
+}
+
+/// Calls those who wait for work that is complete.
+pub(crate) static WAKES: PythonJobs = PythonJobs::new();
+/// Deletes what is Python's. Code of the program may run then, and holds up no others but these.
+pub(crate) static DELETIONS: PythonJobs = PythonJobs::new();
+
+impl PythonJobs {
+    const fn new() -> Self {
+        let queue = PythonQueue { waiting: VecDeque::new(), has_thread: false };
+        Self { jobs: Mutex::new(queue), added: Condvar::new() }
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, PythonQueue> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a job behind those that were added before. When the interpreter ends, it is kept, and never run.
+    pub(crate) fn add(&'static self, job: impl FnOnce(Python<'_>) + Send + 'static) {
+        let mut jobs = self.jobs();
+        jobs.waiting.push_back(Box::new(job));
+        if jobs.has_thread {
+            self.added.notify_one();
+        } else {
+            // Without a thread, the job waits for the next one.
+            jobs.has_thread = start(move || self.work());
+        }
+    }
+
+    fn work(&self) {
+        loop {
+            let mut jobs = self.jobs();
+            while jobs.waiting.is_empty() {
+                jobs = self.added.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(jobs);
+            let attached = attach(|py| {
+                while !process::is_exiting()
+                    && let Some(job) = self.next()
+                {
+                    // A panic was printed, and the other jobs are no part of it.
+                    drop(anabranch::hal::contain(|| job(py)));
+                }
+            });
+            if attached.is_none() {
+                process::stay();
+            }
+        }
+    }
+
+    fn next(&self) -> Option<PythonJob> {
+        self.jobs().waiting.pop_front()
     }
 }
 

@@ -140,6 +140,11 @@ def test_a_loop_that_is_closed_is_no_error(context, stream, gate, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
+def test_a_completion_has_the_type_of_its_result():
+    alias = anabranch.Completion[memoryview]
+    assert (alias.__origin__, alias.__args__) == (anabranch.Completion, (memoryview,))
+
+
 def test_no_thread_a_call(stream):
     async def main():
         await stream.completed()

@@ -42,6 +42,34 @@ def test_functions_see_results(context, stream):
     assert seen == [[5] * 4]
 
 
+class Strange(Exception):
+    """A class whose methods raise exceptions."""
+
+    @property
+    def __traceback__(self):
+        raise RuntimeError("no traceback, please")
+
+    def with_traceback(self, traceback):
+        raise RuntimeError("no traceback, please")
+
+    def __str__(self):
+        raise RuntimeError("no text, please")
+
+
+def test_exceptions_of_any_class_reach_who_synchronises(stream):
+    def fail():
+        raise Strange
+
+    stream.launch_host_func(fail)
+    with pytest.raises(anabranch.AnabranchError, match="Strange") as caught:
+        stream.synchronize()
+    assert type(caught.value.__cause__) is Strange
+    seen = []
+    stream.launch_host_func(seen.append, 1)
+    stream.synchronize()
+    assert seen == [1]
+
+
 def function_that_fails():
     raise LookupError("on purpose")
 

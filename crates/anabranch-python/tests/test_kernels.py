@@ -115,8 +115,11 @@ def test_configurations(stream, module):
     assert (config.grid, config.block, config.dynamic_shared_bytes) == ([2, 3, 1], [32, 1, 1], 16)
     assert config == LaunchConfig([2, 3, 1], (32,), dynamic_shared_bytes=16) != LaunchConfig(1, 1)
     assert hash(config) == hash(LaunchConfig((2, 3), 32, dynamic_shared_bytes=16))
-    for wrong in (-1, (1, 2, 3, 4), "a", None):
-        with pytest.raises(TypeError):
+    for wrong in ((1, 2, 3, 4), "a", None):
+        with pytest.raises(TypeError, match="up to three"):
+            LaunchConfig(wrong, 1)
+    for wrong in (-1, (1, -1), 2**32, (1, 2**32)):
+        with pytest.raises(ValueError, match="not negative, and has at most 32 bits"):
             LaunchConfig(wrong, 1)
     numbers, add = stream.allocate(4, "uint32"), module.kernel("add")
     for wrong in (None, 1, (1, 1, 1)):

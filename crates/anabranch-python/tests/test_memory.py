@@ -10,6 +10,8 @@ import pytest
 
 import anabranch
 
+from conftest import KERNELS
+
 FORMATS = {
     "int8": "b",
     "int16": "h",
@@ -235,19 +237,39 @@ def test_sequences_may_lie_about_their_length(context, stream, module):
         def __len__(self):
             return (1 << 63) - 1
 
+    class Described:
+        def __init__(self, **changes):
+            interface = {"shape": (2, 3), "typestr": "<f4", "data": (1 << 20, False), "version": 3}
+            self.__cuda_array_interface__ = interface | changes
+
     buffer = stream.allocate(6)
     assert buffer.reshape(Liar([2, 3])).shape == (2, 3)
     assert stream.upload(Liar([1, 2]), "int32").shape == (2,)
-    for endless in (range(10**13), Liar([1] * 100_000)):
+    for endless in (range(10**13), range(2**62), Liar([1] * 100_000)):
         for call in (
             buffer.reshape,
             stream.allocate,
             context.allocate_pinned,
             lambda endless: anabranch.LaunchConfig(endless, 1),
             lambda endless: module.kernel("add", parameters=endless),
+            lambda endless: stream.fill_pattern(buffer, endless),
+            lambda endless: anabranch.NodeWork.fill_pattern(buffer, endless),
+            stream.end_capture,
+            lambda endless: context.from_cuda_array_interface(Described(shape=endless)),
+            lambda endless: context.from_cuda_array_interface(Described(strides=endless)),
         ):
-            with pytest.raises((ValueError, TypeError)):
+            with pytest.raises((ValueError, TypeError, OverflowError)):
                 call(endless)
+
+
+def test_a_shape_fits_into_the_address_space(stream, on_host):
+    for shape in ((2**63, 0), (0, 2**63, 2**63), (0, 2**60, 7), (2**62, 2**62)):
+        with pytest.raises(anabranch.OutOfMemoryError, match="address space"):
+            stream.allocate(shape, "int64")
+        with pytest.raises(ValueError, match="shape"):
+            stream.allocate(0, "int64").reshape(shape)
+    empty = stream.allocate((0, 2**50, 7), "int64")
+    assert (len(empty), empty.shape[1:], len(empty.reshape((2**50, 0)))) == (0, (2**50, 7), 2**50)
 
 
 def test_shapes_are_sequences(stream):
@@ -268,6 +290,36 @@ def test_refusals_say_what_was_expected(stream):
 
     with pytest.raises(TypeError):
         stream.upload(object(), "int8")
+
+
+def test_a_number_that_does_not_fit_is_cut_off(stream):
+    with pytest.raises(OverflowError, match=r"^10{39} does not fit in an element of type f32$"):
+        anabranch.Scalar(10**400, "float32")
+
+
+def test_the_order_of_bytes_counts(stream):
+    numpy = pytest.importorskip("numpy")
+    big = numpy.arange(4, dtype=">f4")
+    for call in (
+        lambda: stream.upload(big.tobytes(), big.dtype),
+        lambda: stream.upload(big.tobytes(), ">f4"),
+        lambda: stream.allocate(4, numpy.dtype(">u2")),
+        lambda: stream.allocate(4, "<<f4"),
+        lambda: stream.allocate(4, "@|f4"),
+    ):
+        with pytest.raises(ValueError, match="there is no dtype"):
+            call()
+    for dtype in ("<f4", "=f4", numpy.dtype("<f4"), numpy.dtype("|u1"), numpy.float32):
+        stream.allocate(4, dtype)
+
+
+def test_dates_are_no_bytes(stream):
+    numpy = pytest.importorskip("numpy")
+    for dates in (numpy.datetime64("2020-01-01"), numpy.timedelta64(3, "s"), numpy.array(["2020-01-01"], "datetime64[D]")):
+        with pytest.raises(TypeError):
+            stream.upload(dates)
+    assert stream.upload(numpy.float16(2)).dtype == "float16"
+    assert stream.upload(numpy.bytes_(b"12")).shape == (2,)
 
 
 def test_a_shape_may_be_any_integer(stream):
@@ -301,6 +353,40 @@ except MemoryError:
 """
     )
     assert result.stdout == "refused\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("prepare", "extra", "call"),
+    [
+        ("data = bytes(300 << 20)", 400, "stream.launch(kernel, (1, 1), data, 1, 1)"),
+        ("text = 'x' * (60 << 20)", 50, "context.create_stream(name=text)"),
+        ("buffer = stream.allocate(300 << 20); stream.synchronize()", 1000, "stream.download(buffer)"),
+        ("buffer = stream.allocate(300 << 20); stream.synchronize()", 1000, "stream.copy_to_host(target, buffer)"),
+    ],
+)
+def test_too_little_memory_is_an_exception(run_python, on_host, prepare, extra, call):
+    result = run_python(
+        f"""
+import anabranch, resource
+context = anabranch.device("host").context()
+stream = context.create_stream()
+kernel = context.load_module(open({str(KERNELS)!r}).read()).kernel("add")
+target = bytearray(300 << 20)
+{prepare}
+# The last of what is allocated is refused first.
+for extra in range({extra}, 0, -20):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (extra << 20), resource.RLIM_INFINITY))
+    try:
+        {call}
+    except (MemoryError, ValueError, anabranch.AnabranchError):
+        print("refused")
+        break
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+"""
+    )
+    assert (result.stdout, result.stderr) == ("refused\n", "")
 
 
 def test_managed_memory_is_moved_ahead(device, context, stream):

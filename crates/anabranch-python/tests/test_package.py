@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import pickle
+import sys
 
 import pytest
 
@@ -48,6 +49,41 @@ assert not {"numpy", "asyncio", "ctypes", "typing"} & (set(sys.modules) - module
 """
     result = run_python(program)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.skipif(sys.implementation.name != "cpython", reason="a module of CPython")
+def test_other_interpreters_are_refused(run_python):
+    program = f"""
+import sys
+if sys.version_info >= (3, 13):
+    import _interpreters as interpreters
+    kinds = [("legacy",), ()]
+else:
+    import _xxsubinterpreters as interpreters
+    kinds = [{{"isolated": False}}, {{}}]
+PROGRAM = '''
+try:
+    import anabranch
+    print("imported")
+except ImportError as error:
+    assert "interpreter" in str(error), error
+'''
+def refuse():
+    for kind in kinds:
+        other = interpreters.create(*kind) if isinstance(kind, tuple) else interpreters.create(**kind)
+        interpreters.run_string(other, "import sys; sys.path[:] = " + repr(sys.path) + PROGRAM)
+        interpreters.destroy(other)
+# Before the import of the main one, and after it.
+refuse()
+import anabranch
+refuse()
+try:
+    anabranch.device({DEVICE!r}).context().create_stream().allocate(2**60)
+except anabranch.OutOfMemoryError:
+    print("caught")
+"""
+    result = run_python(program)
+    assert (result.stdout, result.returncode) == ("caught\n", 0), result.stderr
 
 
 def test_errors_say_what_happened():

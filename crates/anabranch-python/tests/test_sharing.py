@@ -14,6 +14,7 @@ import anabranch
 numpy = pytest.importorskip("numpy")
 
 NUMPY_TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
+on_cpython = pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="needs counted references")
 has_buffer_protocol = pytest.mark.skipif(sys.version_info < (3, 12), reason="not in the stable ABI of this version")
 
 
@@ -185,6 +186,66 @@ def test_arrays_that_are_read_only(context, stream, on_host):
         buffer.__dlpack__()
     assert not numpy.from_dlpack(buffer).flags.writeable
     assert not numpy.asarray(buffer).flags.writeable
+
+
+@on_cpython
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_view_keeps_its_memory(context, stream, on_host, is_pinned):
+    buffer = context.allocate_pinned(1000, "uint32") if is_pinned else stream.allocate(1000, "uint32")
+    stream.fill(buffer, 7)
+    views = [buffer._memoryview(), buffer._memoryview().cast("B").cast("I")[10:]]
+    if sys.version_info >= (3, 12):
+        views += [buffer.__buffer__(0), memoryview(buffer)]
+    reference = weakref.ref(buffer)
+    del buffer
+    gc.collect()
+    while views:
+        assert reference() is not None
+        other = stream.allocate(1000, "uint32")
+        stream.fill(other, 8)
+        stream.synchronize()
+        assert set(views.pop()) == {7}
+    gc.collect()
+    assert reference() is None
+
+
+def test_views_of_what_is_read_only(context, stream, on_host):
+    buffer = stream.allocate((2, 3), "int16")
+    view = buffer._memoryview()
+    assert (view.shape, view.format, view.readonly) == ((2, 3), "h", False)
+    array = numpy.arange(3, dtype="int32")
+    array.flags.writeable = False
+    try:
+        buffer = context.from_dlpack(array)
+    except BufferError:
+        pytest.skip("this NumPy does not export arrays that are read-only")
+    assert buffer._memoryview().readonly
+
+
+def test_buffers_of_one_array_outlive_each_other(context, stream, on_host):
+    array = numpy.zeros(10, "uint32")
+    first, second, part = context.from_dlpack(array), context.from_dlpack(array), context.from_dlpack(array[2:5])
+    stream.fill(second, 3)
+    first.close()
+    stream.synchronize()
+    anabranch.flush_deferred_drops()
+    stream.fill(second, 7)
+    stream.copy_from_host(second[:2], numpy.array([8, 8], "uint32"))
+    assert stream.download(stream.clone_buffer(second)).tolist() == [8, 8] + [7] * 8
+    second.close()
+    assert stream.download(part).tolist() == [7] * 3
+    with pytest.raises(anabranch.AnabranchError, match="before its parts"):
+        parts = numpy.zeros(10, "uint32")
+        part = context.from_dlpack(parts[2:5])
+        context.from_dlpack(parts)
+    part.close()
+    assert stream.download(context.from_dlpack(parts)).tolist() == [0] * 10
+
+
+def test_an_array_is_imported_again_and_again(context, on_host):
+    array = numpy.zeros(10, "uint32")
+    for _ in range(500):
+        context.from_dlpack(array).close()
 
 
 def test_our_own_buffers(context, stream, on_host):

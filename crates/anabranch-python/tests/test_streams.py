@@ -225,6 +225,12 @@ def test_streams_of_others(context, gate):
     ours.synchronize()
 
 
+def test_events_of_several_processes_have_no_timing(context):
+    with pytest.raises(anabranch.AnabranchError, match="timing=False") as caught:
+        context.create_event(interprocess=True)
+    assert caught.value.name == "CUDA_ERROR_INVALID_VALUE"
+
+
 def test_streams_of_others_are_kept(context):
     ours = context.create_stream()
     theirs = Foreign(ours.handle)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,59 @@ def test_threads_use_one_buffer(context, module):
 
     in_threads(4, work)
     assert first.download(numbers).tolist() == [200] * 8
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads by the kernel")
+@pytest.mark.parametrize("kind", ["owners", "tensors"])
+def test_deleting_takes_one_thread(context, on_host, kind):
+    numpy = pytest.importorskip("numpy")
+    memory = context.create_stream().allocate(64)
+
+    def ours():
+        names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+        # The kernel keeps 15 characters.
+        return sum(name.startswith("anabranch-py") for name in names)
+
+    before, interval = ours(), sys.getswitchinterval()
+    if kind == "owners":
+        buffers = [context.buffer_from_address(memory.address, 64, object()) for _ in range(100)]
+    else:
+        buffers = [context.from_dlpack(numpy.zeros(10)) for _ in range(100)]
+    # All that is deleted waits for this thread.
+    sys.setswitchinterval(1)
+    try:
+        buffers.clear()
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            pass
+    finally:
+        sys.setswitchinterval(interval)
+    assert ours() <= before + 1
+
+
+def test_an_owner_may_take_long_to_be_deleted(context, on_host):
+    memory = context.create_stream().allocate(64)
+    gate, begun, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Owner:
+        def __del__(self):
+            begun.set()
+            gate.wait(60)
+            ended.set()
+
+    context.buffer_from_address(memory.address, 64, Owner())
+    assert begun.wait(60)
+    stream = context.create_stream()
+
+    async def wait():
+        stream.launch_host_func(time.sleep, 0.05)
+        await asyncio.wait_for(stream.completed(), 60)
+
+    # Those who wait for work are told meanwhile.
+    asyncio.run(wait())
+    assert not ended.is_set()
+    gate.set()
+    assert ended.wait(60)
 
 
 def test_threads_use_several_buffers(context, module):

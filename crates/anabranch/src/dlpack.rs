@@ -53,6 +53,7 @@ mod abi;
 mod element;
 mod export;
 mod import;
+mod imported;
 mod tensor;
 
 pub use abi::{

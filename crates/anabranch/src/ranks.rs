@@ -5,6 +5,8 @@ use anabranch_sync::ranks;
 ranks! { from 10;
     /// The drivers that all instances share, while one is loaded.
     DRIVERS,
+    /// The memory of the host that tensors were imported with, while a driver is told of more.
+    IMPORTED_MEMORY,
     /// The streams entered in a scope. No other lock is taken while it is held.
     ENTERED_STREAMS,
     /// The operations of a pool's stream. No other lock is taken while it is held.

@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod common;
+mod theirs;
 
 use anabranch::dlpack::{
-    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion,
-    DLTensor, DlpackElement, ManagedTensor, READ_ONLY,
+    DLDataType, DLDataTypeCode, DLDevice, DLDeviceType, DLManagedTensor, DLTensor, DlpackElement, ManagedTensor,
+    READ_ONLY,
 };
 use anabranch::hal::{FillPattern, Live};
 use anabranch::{
@@ -15,85 +16,19 @@ use anabranch::{
     Status, Stream, WaitCondition, flush_deferred_drops,
 };
 use common::{checked_host, hold, host, until};
-use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use theirs::Theirs;
 
 fn exported<B>(result: Result<ManagedTensor, (Error, B)>) -> ManagedTensor {
     result.map_err(|(error, _)| error).unwrap()
-}
-
-/// A tensor of another library, with the counter of its deleter.
-struct Theirs {
-    tensor: DLManagedTensorVersioned,
-    memory: Vec<u32>,
-    shape: Vec<i64>,
-    strides: Vec<i64>,
-    deleted: Arc<AtomicUsize>,
-}
-
-unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: the context is the box that the tensor is in.
-    let theirs = unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Theirs>()) };
-    theirs.deleted.fetch_add(1, Ordering::SeqCst);
 }
 
 unsafe extern "C" fn delete_unversioned(tensor: *mut DLManagedTensor) {
     // SAFETY: the tensor is a box, whose context is a counter.
     let counter = unsafe { Arc::from_raw(Box::from_raw(tensor).manager_ctx.cast::<AtomicUsize>()) };
     counter.fetch_add(1, Ordering::SeqCst);
-}
-
-impl Theirs {
-    fn tensor(memory: Vec<u32>, shape: &[i64], change: impl FnOnce(&mut Theirs)) -> (ManagedTensor, Arc<AtomicUsize>) {
-        let (raw, deleted) = Self::raw(memory, shape, change);
-        // SAFETY: it is the pointer to a tensor that is there until it is deleted.
-        (unsafe { ManagedTensor::from_versioned(raw) }.unwrap(), deleted)
-    }
-
-    fn raw(
-        memory: Vec<u32>,
-        shape: &[i64],
-        change: impl FnOnce(&mut Theirs),
-    ) -> (NonNull<DLManagedTensorVersioned>, Arc<AtomicUsize>) {
-        let deleted = Arc::new(AtomicUsize::new(0));
-        let mut theirs = Box::new(Theirs {
-            tensor: DLManagedTensorVersioned {
-                version: DLPackVersion { major: 1, minor: 3 },
-                manager_ctx: null_mut(),
-                deleter: Some(delete),
-                flags: 0,
-                dl_tensor: DLTensor {
-                    data: null_mut(),
-                    device: DLDevice { device_type: DLDeviceType::CPU, device_id: 0 },
-                    ndim: i32::try_from(shape.len()).unwrap(),
-                    dtype: u32::TYPE,
-                    shape: null_mut(),
-                    strides: null_mut(),
-                    byte_offset: 0,
-                },
-            },
-            memory,
-            shape: shape.to_vec(),
-            strides: Vec::new(),
-            deleted: deleted.clone(),
-        });
-        let Theirs { tensor, memory, shape, .. } = &mut *theirs;
-        tensor.dl_tensor.data = memory.as_mut_ptr().cast();
-        tensor.dl_tensor.shape = shape.as_mut_ptr();
-        change(&mut theirs);
-        if !theirs.strides.is_empty() {
-            theirs.tensor.dl_tensor.strides = theirs.strides.as_mut_ptr();
-        }
-        let theirs = Box::into_raw(theirs);
-        // SAFETY: the box was just leaked.
-        let tensor = unsafe {
-            (*theirs).tensor.manager_ctx = theirs.cast::<c_void>();
-            NonNull::new(&raw mut (*theirs).tensor).unwrap()
-        };
-        (tensor, deleted)
-    }
 }
 
 /// Fills a word as another library does: by the driver, with a raw handle.
@@ -425,34 +360,6 @@ fn a_tensor_is_deleted_inside_of_a_host_function() {
     stream.synchronize().unwrap();
     let report = context.device().memory_report().unwrap();
     assert!(report.findings.is_empty() && report.allocations.is_empty(), "{report:?}");
-}
-
-#[test]
-fn memory_of_the_host_is_imported_again_and_again() {
-    let context = host();
-    let stream = context.create_stream().unwrap();
-    let mut memory = vec![1u32; 4];
-    let at: *mut c_void = memory.as_mut_ptr().cast();
-    for value in 0..10 {
-        let (tensor, _) = Theirs::tensor(Vec::new(), &[4], |theirs| theirs.tensor.dl_tensor.data = at);
-        let mut buffer = tensor.into_buffer::<u32>(&context, None).unwrap();
-        stream.fill(&mut buffer, value).unwrap();
-        stream.synchronize().unwrap();
-    }
-    let (tensor, _) = Theirs::tensor(Vec::new(), &[4], |theirs| theirs.tensor.dl_tensor.data = at);
-    let buffer = tensor.into_buffer::<u32>(&context, None).unwrap();
-    let mut copy = stream.allocate_zeroed::<u32>(4).unwrap();
-    let signal = hold(&context, &stream);
-    stream.copy(&mut copy, &buffer).unwrap();
-    drop(buffer);
-    let (tensor, deleted) = Theirs::tensor(Vec::new(), &[4], |theirs| theirs.tensor.dl_tensor.data = at);
-    let error = tensor.into_buffer::<u32>(&context, None).unwrap_err();
-    assert_eq!(error.status(), Status::HOST_MEMORY_ALREADY_REGISTERED);
-    until("the deletion", || deleted.load(Ordering::SeqCst) == 1);
-    signal.set(1);
-    stream.synchronize().unwrap();
-    flush_deferred_drops();
-    assert_eq!(memory, [9; 4]);
 }
 
 #[test]

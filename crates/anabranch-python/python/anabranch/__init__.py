@@ -102,5 +102,5 @@ if hasattr(_os, "register_at_fork"):
 _atexit.register(_anabranch._at_exit)
 
 if _sys.version_info >= (3, 12):
-    # The stable ABI of older versions has no buffer protocol for classes. Python keeps the buffer as long as the view.
+    # The stable ABI of older versions has no buffer protocol for classes. The view keeps the buffer.
     setattr(Buffer, "__buffer__", lambda self, flags, /: self._memoryview())

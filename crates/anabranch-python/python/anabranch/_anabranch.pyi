@@ -2,7 +2,7 @@
 import os
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from types import TracebackType
+from types import GenericAlias, TracebackType
 from typing import Any, Generic, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar, final
 
 from typing_extensions import Self, disjoint_base
@@ -300,6 +300,7 @@ class _HostCall:
 
 @final
 class Completion(Awaitable[_T], Generic[_T]):
+    def __class_getitem__(cls, result: Any, /) -> GenericAlias: ...
     def _poll(self, callback: Callable[[], object]) -> bool: ...
     def _forget(self, callback: Callable[[], object]) -> None: ...
     def _result(self) -> _T: ...

@@ -7,6 +7,7 @@ interpreter does not wait for them when it ends.
 from __future__ import annotations
 
 import _thread
+import sys
 
 from ._anabranch import _next_call
 
@@ -25,11 +26,13 @@ def _work() -> None:
             except RuntimeError:
                 # There can be no more threads. Other calls wait for this one.
                 pass
+        outcome = None
         try:
             call.function(*call.arguments, **call.keywords)
         except BaseException as error:
-            # This function is none of the caller's business.
-            call.end(error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None))
-        else:
-            call.end(None)
-        del call
+            # This function is none of the caller's business. A class of the program may have methods of its own.
+            traceback = sys.exc_info()[2]
+            outcome = BaseException.with_traceback(error, traceback.tb_next if traceback else None)
+            del traceback
+        call.end(outcome)
+        del call, outcome

@@ -5,7 +5,7 @@ use crate::classes::config::LaunchConfig;
 use crate::classes::module::Kernel;
 use crate::classes::open_stream::OpenStream;
 use crate::dtype::{DType, Element, TypedCall};
-use crate::host_data::memoryview;
+use crate::host_data::{bytes, copied, memoryview};
 use crate::memory::{Memory, View, in_turn};
 use crate::{error, wait};
 use anabranch::{ArgumentList, Status};
@@ -65,8 +65,8 @@ impl Scalar {
         self.dtype.name()
     }
 
-    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.bytes)
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        bytes(py, &self.bytes)
     }
 
     fn __repr__(&self) -> String {
@@ -121,18 +121,15 @@ pub(crate) fn convert_all(py: Python<'_>, kernel: &Kernel, arguments: &Bound<'_,
         .zip(arguments.iter())
         .zip(sizes)
         .map(|((position, argument), &size)| {
-            let argument = convert(&argument, size)?;
-            let found = match &argument {
-                Argument::Memory { .. } => size_of::<u64>(),
-                Argument::Bytes(bytes) => bytes.len(),
-            };
-            if found == size {
-                return Ok(argument);
-            }
-            let name = library_kernel.name();
-            let message = format!("parameter {position} of `{name}` has {size} bytes, and the argument {found}");
-            let hint = "pass a value of the type that the kernel declares";
-            Err(error::refused(py, Status::INVALID_VALUE, "launching a kernel", message, hint))
+            convert(&argument, size, |found| {
+                if found == size {
+                    return Ok(());
+                }
+                let name = library_kernel.name();
+                let message = format!("parameter {position} of `{name}` has {size} bytes, and the argument {found}");
+                let hint = "pass a value of the type that the kernel declares";
+                Err(error::refused(py, Status::INVALID_VALUE, "launching a kernel", message, hint))
+            })
         })
         .collect()
 }
@@ -176,18 +173,27 @@ pub(crate) fn list(arguments: &[Argument]) -> anabranch::Result<ArgumentList<'_>
     Ok(list)
 }
 
-fn convert(argument: &Bound<'_, PyAny>, size: usize) -> PyResult<Argument> {
+/// An argument for a parameter of `size` bytes. `require_size` refuses other sizes, before anything is copied.
+fn convert(
+    argument: &Bound<'_, PyAny>,
+    size: usize,
+    require_size: impl Fn(usize) -> PyResult<()>,
+) -> PyResult<Argument> {
     let py = argument.py();
     if let Ok(buffer) = argument.cast::<Buffer>() {
+        require_size(size_of::<u64>())?;
         let view = buffer.get().view(py)?;
         let writes = !view.memory.is_read_only;
         return Ok(Argument::Memory { view, writes });
     }
     if let Ok(reads) = argument.cast::<Reads>() {
+        require_size(size_of::<u64>())?;
         return Ok(Argument::Memory { view: reads.get().buffer.get().view(py)?, writes: false });
     }
     if let Ok(scalar) = argument.cast::<Scalar>() {
-        return Ok(Argument::Bytes(scalar.get().bytes.clone()));
+        let bytes = &scalar.get().bytes;
+        require_size(bytes.len())?;
+        return Ok(Argument::Bytes(bytes.clone()));
     }
     if argument.is_exact_instance_of::<PyBool>() || argument.is_exact_instance_of::<PyInt>() {
         return integer(argument, size).map(Argument::Bytes);
@@ -207,7 +213,9 @@ fn convert(argument: &Bound<'_, PyAny>, size: usize) -> PyResult<Argument> {
         let message = "an array of the host is no argument of a kernel: upload it, and pass the buffer";
         return Err(PyTypeError::new_err(message));
     }
-    Ok(Argument::Bytes(view.call_method0("tobytes")?.extract()?))
+    require_size(view.getattr("nbytes")?.extract()?)?;
+    let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+    copied(bytes.as_bytes()).map(Argument::Bytes)
 }
 
 fn integer(value: &Bound<'_, PyAny>, size: usize) -> PyResult<Vec<u8>> {

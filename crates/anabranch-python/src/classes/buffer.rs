@@ -3,7 +3,7 @@
 use crate::classes::context::Context;
 use crate::classes::tensor;
 use crate::dtype::DType;
-use crate::memory::{Place, View};
+use crate::memory::{Place, View, count, extents};
 use crate::slot::{Slot, release};
 use crate::wait;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError, PyTypeError};
@@ -161,9 +161,8 @@ impl Buffer {
 
     /// The same elements in another shape.
     fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let (view, shape) = (self.view(py)?, crate::memory::extents(shape)?);
-        let count = shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent));
-        if count != Some(view.len()) {
+        let (view, shape) = (self.view(py)?, extents(shape)?);
+        if count(view.dtype, &shape).ok() != Some(view.len()) {
             let message = format!("the shape {shape:?} is not that of {} elements", view.len());
             return Err(pyo3::exceptions::PyValueError::new_err(message));
         }
@@ -248,18 +247,19 @@ impl Buffer {
     }
 
     /// A view of memory of the host, for `__buffer__`, which keeps this object.
-    fn _memoryview(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let dtype = self.view(py)?.dtype;
+    fn _memoryview(this: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let (py, buffer) = (this.py(), this.get());
+        let dtype = buffer.view(py)?.dtype;
         if matches!(dtype, DType::F16 | DType::BF16) {
             // Others would take integers of 16 bits for the numbers. NumPy goes on to `__array_interface__`.
             let message = format!("the buffer protocol has no {}; NumPy and DLPack have it", dtype.name());
             return Err(PyBufferError::new_err(message));
         }
-        let (view, address) = self.host_view(py).inspect_err(|error| {
-            let lost = Lost { buffer: self.place(), time: Instant::now(), error: error.clone_ref(py) };
+        let (view, address) = buffer.host_view(py).inspect_err(|error| {
+            let lost = Lost { buffer: buffer.place(), time: Instant::now(), error: error.clone_ref(py) };
             LOST.with(|kept| drop(kept.replace(Some(lost))));
         })?;
-        tensor::memoryview(py, &view, address)
+        tensor::memoryview(this, &view, address)
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {

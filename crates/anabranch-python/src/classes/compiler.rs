@@ -2,6 +2,7 @@
 
 use crate::classes::device::Device;
 use crate::few::Few;
+use crate::host_data::bytes;
 use crate::{error, wait};
 use anabranch::{CompileOptions, CompiledImage, Compiler, OutputKind, Status};
 use pyo3::exceptions::PyValueError;
@@ -85,8 +86,8 @@ impl Compiled {
 
     /// The machine code, or None if PTX was asked for.
     #[getter]
-    fn binary<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.0.binary().map(|binary| PyBytes::new(py, binary))
+    fn binary<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        self.0.binary().map(|binary| bytes(py, binary)).transpose()
     }
 
     /// The compiler's log.

@@ -2,12 +2,13 @@
 
 use crate::classes::{buffer, tensor};
 use crate::dtype::DType;
+use crate::host_data::memoryview;
 use crate::memory::{Uploading, View};
 use crate::{error, process, threads};
 use anabranch::{Download, Result};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyByteArray;
+use pyo3::types::{PyByteArray, PyType};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
@@ -85,9 +86,7 @@ impl Wake for Waiters {
     fn wake(self: Arc<Self>) {
         let waiters = std::mem::take(&mut *self.lock());
         if !waiters.is_empty() {
-            threads::run(move || {
-                threads::attach(|py| call_all(py, waiters));
-            });
+            threads::WAKES.add(move |py| call_all(py, waiters));
         }
     }
 }
@@ -151,6 +150,13 @@ impl Completion {
         }
     }
 
+    /// For annotations: a completion has the type of its result.
+    #[classmethod]
+    #[pyo3(signature = (result, /))]
+    fn __class_getitem__<'py>(class: &Bound<'py, PyType>, result: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        class.py().import("types")?.getattr("GenericAlias")?.call1((class, result))
+    }
+
     fn __await__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let wait = this.py().import("anabranch._await")?.getattr("wait")?;
         wait.call1((this,))?.call_method0("__await__")
@@ -167,7 +173,9 @@ impl Completion {
 
 /// Elements that were downloaded, as a view that can be written.
 pub(crate) fn elements(py: Python<'_>, bytes: &[u8], dtype: DType, shape: &[usize]) -> PyResult<Py<PyAny>> {
-    let bytes = PyByteArray::new(py, bytes);
-    let view = py.import("builtins")?.getattr("memoryview")?.call1((bytes,))?;
-    tensor::cast(&view, dtype, shape).map(Bound::unbind)
+    // Without memory for it, `PyByteArray_FromStringAndSize` complains of an array that it has not initialised.
+    let copy = py.get_type::<PyByteArray>().call1((bytes.len(),))?.cast_into::<PyByteArray>()?;
+    // SAFETY: nobody else has the array yet.
+    unsafe { copy.as_bytes_mut() }.copy_from_slice(bytes);
+    tensor::cast(&memoryview(&copy)?, dtype, shape).map(Bound::unbind)
 }

@@ -2,7 +2,7 @@
 
 use crate::few::Few;
 use anabranch::Dimensions;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -68,12 +68,14 @@ impl LaunchConfig {
 }
 
 fn dimensions(extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
-    if let Ok(extent) = extents.extract::<u32>() {
-        return Ok(Dimensions::from(extent).0);
+    let refuse = |error: PyErr| match error.is_instance_of::<PyOverflowError>(extents.py()) {
+        true => PyValueError::new_err("an extent is not negative, and has at most 32 bits"),
+        false => PyTypeError::new_err("extents are a number, or up to three of them"),
+    };
+    if extents.hasattr("__index__")? {
+        return extents.extract::<u32>().map(|extent| Dimensions::from(extent).0).map_err(refuse);
     }
-    let Few(listed) = extents
-        .extract::<Few<u32>>()
-        .map_err(|_| PyTypeError::new_err("extents are a number, or up to three of them, that are not negative"))?;
+    let Few(listed) = extents.extract::<Few<u32>>().map_err(refuse)?;
     match listed[..] {
         [x] => Ok([x, 1, 1]),
         [x, y] => Ok([x, y, 1]),

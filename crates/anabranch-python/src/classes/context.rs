@@ -13,10 +13,14 @@ use crate::classes::{cuda_array, module, open_stream, tensor};
 use crate::dtype::DType;
 use crate::memory::{Memory, Place, View, extents};
 use crate::slot::release;
-use crate::wait;
-use anabranch::{EventFlags, EventHandle, InterprocessEventHandle, StreamFlags};
+use crate::{error, wait};
+use anabranch::{EventFlags, EventHandle, InterprocessEventHandle, Status, StreamFlags};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::mem::ManuallyDrop;
+
+/// More than a name needs. A longer one may be more than memory holds twice.
+const LONGEST_NAME: usize = 1 << 16;
 
 /// The state of a device as this program uses it: streams, events, memory and modules belong to a context.
 #[pyclass(frozen, weakref, module = "anabranch")]
@@ -64,6 +68,9 @@ impl Context {
     /// those out of Device.stream_priority_range are clamped.
     #[pyo3(signature = (*, priority = 0, non_blocking = true, name = None))]
     fn create_stream(&self, py: Python<'_>, priority: i32, non_blocking: bool, name: Option<&str>) -> PyResult<Stream> {
+        if name.is_some_and(|name| name.len() > LONGEST_NAME) {
+            return Err(PyValueError::new_err(format!("a name of more than {LONGEST_NAME} bytes is too long")));
+        }
         let flags = if non_blocking { StreamFlags::NON_BLOCKING } else { StreamFlags::empty() };
         let stream = wait::call(py, || self.0.create_stream_with_priority(flags, priority))?;
         if let Some(name) = name {
@@ -125,9 +132,14 @@ impl Context {
         self.0.as_raw().as_raw()
     }
 
-    /// Creates an event. One without timing costs less. `blocking_sync` lets waits of the host sleep instead of spin.
+    /// Creates an event. One without timing costs less, and only such a one can be `interprocess`. `blocking_sync` lets waits of the host
+    /// sleep instead of spin.
     #[pyo3(signature = (*, timing = true, blocking_sync = false, interprocess = false))]
     fn create_event(&self, py: Python<'_>, timing: bool, blocking_sync: bool, interprocess: bool) -> PyResult<Event> {
+        if timing && interprocess {
+            let (message, hint) = ("an event of several processes has no timing", "pass timing=False");
+            return Err(error::refused(py, Status::INVALID_VALUE, "creating an event", message, hint));
+        }
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::DISABLE_TIMING, !timing);
         flags.set(EventFlags::BLOCKING_SYNC, blocking_sync);

@@ -5,6 +5,7 @@ use crate::classes::open_stream::of_handle;
 use crate::classes::stream::Stream;
 use crate::classes::transfer;
 use crate::dtype::DType;
+use crate::few::Few;
 use crate::memory::{Memory, View};
 use crate::{error, wait};
 use anabranch::{BackendKind, Status};
@@ -45,9 +46,9 @@ impl Described {
             )));
         };
         let (address, is_read_only) = field("data")?.extract()?;
-        let shape: Vec<usize> = field("shape")?.extract()?;
+        let Few(shape): Few<usize> = field("shape")?.extract()?;
         if let Some(strides) = optional("strides")? {
-            let strides: Vec<i64> = strides.extract()?;
+            let Few(strides): Few<i64> = strides.extract()?;
             if !is_row_major(&shape, &strides, dtype.size()) {
                 let message = "the array is not contiguous in row-major order; make a contiguous copy of it";
                 return Err(PyBufferError::new_err(message));

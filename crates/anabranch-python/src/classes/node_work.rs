@@ -12,6 +12,7 @@ use crate::classes::open_graph::{Edited, OpenGraph};
 use crate::classes::signal::{Signal, condition_of};
 use crate::classes::transfer::{require_copy, require_pattern};
 use crate::dtype::{DType, Element, TypedCall};
+use crate::few::Few;
 use crate::host_functions::Function;
 use crate::memory::{Memory, View, in_turn};
 use crate::slot::release;
@@ -236,8 +237,8 @@ impl NodeWork {
 
     /// Fills a buffer with 1, 2 or 4 bytes again and again, or with 8 bytes whose halves are equal.
     #[staticmethod]
-    fn fill_pattern(py: Python<'_>, buffer: &Bound<'_, Buffer>, pattern: Vec<u8>) -> PyResult<Self> {
-        let destination = buffer.get().view(py)?;
+    fn fill_pattern(py: Python<'_>, buffer: &Bound<'_, Buffer>, pattern: Few<u8>) -> PyResult<Self> {
+        let (destination, Few(pattern)) = (buffer.get().view(py)?, pattern);
         require_pattern(&destination, &pattern)?;
         Ok(Self::new("fill", Work::FillPattern { destination, pattern }))
     }

@@ -138,7 +138,7 @@ impl OpenGraph {
             }
         }
 
-        dtype.with(Add(self, dependencies, count(shape)?))
+        dtype.with(Add(self, dependencies, count(dtype, shape)?))
     }
 
     /// Uses the graph and reads another one, which becomes a part of it.

@@ -16,6 +16,7 @@ use crate::classes::pool::MemoryPool;
 use crate::classes::signal::{Signal, condition_of};
 use crate::classes::transfer;
 use crate::dtype::DType;
+use crate::few::Few;
 use crate::host_data::HostData;
 use crate::host_functions::Function;
 use crate::memory::{Memory, View, extents};
@@ -299,8 +300,8 @@ impl Stream {
     }
 
     /// Fills a buffer with a pattern of 1, 2, 4 or 8 bytes, which divides its size.
-    fn fill_pattern(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, pattern: Vec<u8>) -> PyResult<()> {
-        transfer::fill_pattern(py, &*self.get(py)?, buffer, &pattern)
+    fn fill_pattern(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, pattern: Few<u8>) -> PyResult<()> {
+        transfer::fill_pattern(py, &*self.get(py)?, buffer, &pattern.0)
     }
 
     /// Notes that work of another library in this stream, submitted until now, uses a buffer: the stream waits for what has
@@ -378,9 +379,9 @@ impl Stream {
 
     /// Ends the capture that `begin_capture` began, and returns its graph. `bodies` are what conditional nodes run: tuples of
     /// the node, the number of the body, and the graph that it becomes.
-    #[pyo3(signature = (bodies = Vec::new()))]
-    fn end_capture(&self, py: Python<'_>, bodies: Vec<conditional::Body<'_>>) -> PyResult<Graph> {
-        conditional::end_capture(py, &*self.get(py)?, &bodies)
+    #[pyo3(signature = (bodies = Few::default()))]
+    fn end_capture(&self, py: Python<'_>, bodies: Few<conditional::Body<'_>>) -> PyResult<Graph> {
+        conditional::end_capture(py, &*self.get(py)?, &bodies.0)
     }
 
     /// Makes a value for a conditional node of the graph that `begin_capture` captures, in this mode. All streams of the

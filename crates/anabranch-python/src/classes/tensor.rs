@@ -3,15 +3,16 @@
 use crate::classes::buffer;
 use crate::classes::stream::Stream;
 use crate::dtype::DType;
+use crate::host_data;
 use crate::memory::{Memory, Place, View};
 use crate::{error, threads, wait};
 use anabranch::dlpack::{DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, ManagedTensor};
 use anabranch::{BackendKind, BorrowedStream, StreamHandle};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
-use pyo3::{IntoPyObjectExt, ffi};
-use std::ffi::{CStr, c_int};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::{IntoPyObjectExt, ffi, intern};
+use std::ffi::CStr;
 use std::ptr::NonNull;
 
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -197,9 +198,7 @@ fn deleted_with_python(tensor: ManagedTensor) -> ManagedTensor {
         // SAFETY: it was a box, and is deleted once.
         let tensor = unsafe { Box::from_raw(tensor) };
         let inner = Inner(tensor.manager_ctx.cast());
-        threads::run(move || {
-            threads::attach(|_| inner.delete());
-        });
+        threads::DELETIONS.add(move |_| inner.delete());
     }
 
     let raw = tensor.into_versioned();
@@ -265,22 +264,20 @@ pub(crate) fn cuda_array_interface<'py>(py: Python<'py>, view: &View) -> PyResul
     Ok(interface)
 }
 
-/// A view of memory of the host, which does not keep it.
-pub(crate) fn memoryview(py: Python<'_>, view: &View, address: usize) -> PyResult<Py<PyAny>> {
-    // What `PyBUF_READ` and `PyBUF_WRITE` are.
-    const READ: c_int = 0x100;
-    const WRITE: c_int = 0x200;
-    let bytes = if view.len() == 0 {
-        py.import("builtins")?.getattr("memoryview")?.call1((pyo3::types::PyBytes::new(py, b""),))?
+/// A view of memory of the host. It keeps `owner`, which keeps the memory, and so does every view that is made of it.
+pub(crate) fn memoryview(owner: &Bound<'_, PyAny>, view: &View, address: usize) -> PyResult<Py<PyAny>> {
+    let py = owner.py();
+    let all = if view.len() == 0 {
+        host_data::memoryview(&PyBytes::new(py, b""))?
     } else {
-        let flags = if view.memory.is_read_only { READ } else { WRITE };
-        let pointer = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: so many bytes are there, and whoever asks for the view keeps them.
-        let made = unsafe { ffi::PyMemoryView_FromMemory(pointer, view.byte_len().cast_signed(), flags) };
-        // SAFETY: it is a new reference, or null with an exception set.
-        unsafe { Bound::from_owned_ptr_or_err(py, made) }?
+        // The stable ABI of older versions has no classes with the buffer protocol. An array of ctypes has it, and attributes.
+        let class = py.import(intern!(py, "ctypes"))?.getattr(intern!(py, "c_char"))?.mul(view.byte_len())?;
+        let array = class.call_method1(intern!(py, "from_address"), (address,))?;
+        array.setattr(intern!(py, "owner"), owner)?;
+        let all = host_data::memoryview(&array)?;
+        if view.memory.is_read_only { all.call_method0(intern!(py, "toreadonly"))? } else { all }
     };
-    cast(&bytes, view.dtype, &view.shape)?.into_py_any(py)
+    cast(&all.call_method1("cast", ("B",))?, view.dtype, &view.shape)?.into_py_any(py)
 }
 
 /// A view of bytes as elements in a shape. Those of 16 bits that are no integers are integers there.

@@ -255,7 +255,7 @@ pub(crate) fn copy_to_host(
     }
     let bytes = download_bytes(py, stream, &view)?;
     let all = pyo3::types::PySlice::full(py);
-    target.call_method1("cast", ("B",))?.set_item(all, pyo3::types::PyBytes::new(py, &bytes))
+    target.call_method1("cast", ("B",))?.set_item(all, crate::host_data::bytes(py, &bytes)?)
 }
 
 fn download_bytes(py: Python<'_>, stream: &OpenStream, view: &View) -> PyResult<Vec<u8>> {

@@ -3,17 +3,20 @@
 use super::ManagedTensor;
 use super::abi::{DLDataType, DLDataTypeCode, DLDeviceType};
 use super::element::DlpackElement;
+use super::imported;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::memory::{Buffer, check_foreign, uncaptured};
 use crate::stream::Stream;
 use anabranch_core::access::LastUse;
 use anabranch_core::keeper::Keeper;
-use anabranch_core::memory::{Allocation, HostRange, MemoryAccess, byte_size, comes_about};
-use anabranch_hal::{Access, BackendKind, DevicePointer, RegisterFlags, Status};
+use anabranch_core::memory::{Allocation, MemoryAccess, byte_size};
+use anabranch_hal::{Access, BackendKind, DevicePointer, Status};
 use smallvec::SmallVec;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
-const IMPORTING: &str = "importing a tensor";
+pub(super) const IMPORTING: &str = "importing a tensor";
 
 impl ManagedTensor {
     /// Makes a buffer of the tensor, without copying. The tensor is deleted behind the last use of the buffer, on a thread of this
@@ -23,8 +26,9 @@ impl ManagedTensor {
     /// memory, or in which it works. Without a stream, the work of another library is complete. Uses of the buffer follow work of this
     /// library in any case, if the tensor was exported in this process and its pointer was not taken.
     ///
-    /// On the software device, memory of the host is used where it is, and the tensor is deleted when the context is idle. A GPU
-    /// uses its own memory, and memory that is managed or pinned; for other memory of the host, see
+    /// On the software device, memory of the host is used where it is, and the tensor is deleted when the context is idle. Several
+    /// tensors may have the same memory, or parts of the first one's: uses of each buffer follow those of earlier buffers that were
+    /// submitted before the import, and no later ones. A GPU uses its own memory, and memory that is managed or pinned; for other memory of the host, see
     /// [`Context::register_pinned_raw_parts`].
     ///
     /// # Errors
@@ -33,7 +37,8 @@ impl ManagedTensor {
     /// the tensor contradicts itself; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for memory of
     /// another device or kind of device;
     /// [`CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)`](crate::Status::HOST_MEMORY_ALREADY_REGISTERED) on the
-    /// software device for memory of an earlier tensor whose buffer was dropped while work uses it;
+    /// software device for memory of an earlier tensor whose buffer was dropped while work uses it, and for memory of
+    /// which an earlier tensor has only a part, as long as there is a buffer of that;
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for a stream of another context;
     /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) for one in strict order;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for one that
@@ -75,22 +80,18 @@ impl ManagedTensor {
             return Err(bad(message, "import it as elements of another type, or copy it in the other library"));
         }
         let bytes = byte_size::<T>(length, IMPORTING)?;
-        let import = || {
-            let pending = self.take_pending();
-            let memory = self.into_memory::<T>(context, address, bytes)?;
-            follow(&memory, pending)?;
-            let buffer = Buffer::of_others(memory, length);
-            if let Some(stream) = ready {
-                let memory = buffer.allocation();
-                let access = if memory.is_read_only() { Access::Read } else { Access::Write };
-                stream.core().use_memory(IMPORTING, &[MemoryAccess { memory, access }])?;
-            }
-            Ok(buffer)
-        };
-        match ready {
-            Some(stream) => uncaptured(stream, IMPORTING, import),
-            None => import(),
+        // Before the memory is registered, which no capture allows.
+        ready.map_or(Ok(()), |stream| uncaptured(stream, IMPORTING, || Ok(())))?;
+        let pending = self.take_pending();
+        let memory = self.into_memory::<T>(context, address, bytes)?;
+        follow(&memory, pending)?;
+        let buffer = Buffer::of_others(memory, length);
+        if let Some(stream) = ready {
+            let memory = buffer.allocation();
+            let access = if memory.is_read_only() { Access::Read } else { Access::Write };
+            uncaptured(stream, IMPORTING, || stream.core().use_memory(IMPORTING, &[MemoryAccess { memory, access }]))?;
         }
+        Ok(buffer)
     }
 
     #[track_caller]
@@ -99,23 +100,21 @@ impl ManagedTensor {
         context: &Context,
         address: DevicePointer,
         bytes: usize,
-    ) -> Result<Allocation> {
+    ) -> Result<Arc<Allocation>> {
         let is_read_only = self.is_read_only();
         let mut keeper = Keeper::new(self);
         let is_of_host = bytes > 0 && context.device().backend() == BackendKind::Host;
         if is_of_host {
-            match register(context, address, bytes, is_read_only, keeper) {
-                Ok(memory) => return Ok(memory),
-                // It is memory of the driver, or of a buffer that was exported, which the tensor keeps.
-                Err((error, kept)) if is_known(context, (address, bytes), &error) => keeper = kept,
-                Err((error, _)) => return Err(error),
+            match imported::of_host(context, address, bytes, is_read_only, keeper)? {
+                ControlFlow::Break(memory) => return Ok(memory),
+                ControlFlow::Continue(kept) => keeper = kept,
             }
         }
         if bytes > 0 {
             check_foreign(IMPORTING, context, address, bytes, align_of::<T>())?;
         }
         let memory = Allocation::foreign(context.core(), address, bytes, keeper);
-        Ok(if is_read_only { memory.read_only() } else { memory })
+        Ok(Arc::new(if is_read_only { memory.read_only() } else { memory }))
     }
 
     /// The number of elements, if the tensor says it without contradiction.
@@ -164,7 +163,7 @@ impl ManagedTensor {
 }
 
 /// Lets uses of memory follow work with a tensor that this library has exported, which nobody has passed on.
-fn follow(memory: &Allocation, pending: SmallVec<[LastUse; 3]>) -> Result<()> {
+pub(super) fn follow(memory: &Allocation, pending: SmallVec<[LastUse; 3]>) -> Result<()> {
     for earlier in pending {
         if memory.context().require_same_driver(earlier.stream.context(), IMPORTING).is_ok() {
             memory.history().begin_after(earlier);
@@ -174,38 +173,6 @@ fn follow(memory: &Allocation, pending: SmallVec<[LastUse; 3]>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether memory could not be registered because it is known already, and remains so.
-fn is_known(context: &Context, (address, bytes): (DevicePointer, usize), error: &Error) -> bool {
-    let status = error.status();
-    status == Status::INVALID_VALUE
-        || (status == Status::HOST_MEMORY_ALREADY_REGISTERED && !context.core().is_unregistering(address, bytes))
-}
-
-/// Lets the software device know memory of the host.
-#[track_caller]
-fn register(
-    context: &Context,
-    address: DevicePointer,
-    bytes: usize,
-    is_read_only: bool,
-    keeper: Keeper,
-) -> Result<Allocation, (Error, Keeper)> {
-    let flags = if is_read_only { RegisterFlags::READ_ONLY } else { RegisterFlags::empty() };
-    let range = HostRange { address: std::ptr::with_exposed_provenance_mut(address.0 as usize), bytes, flags };
-    // SAFETY: the tensor, which the keeper has, keeps the memory allocated. Whoever took the tensor promised who uses it.
-    match unsafe { Allocation::registered(context.core(), range, keeper) } {
-        Err((error, keeper)) if error.status() == Status::HOST_MEMORY_ALREADY_REGISTERED => {
-            // The buffer of an earlier tensor may be gone, and its memory about to be unregistered.
-            comes_about(|| !context.core().is_unregistering(address, bytes));
-            // SAFETY: the keeper came back with the error, and has the tensor, which keeps the memory allocated.
-            unsafe { Allocation::registered(context.core(), range, keeper) }.map_err(|(error, keeper)| {
-                (error.with_hint("wait for the work that uses the buffer of the earlier tensor"), keeper)
-            })
-        }
-        registered => registered,
-    }
 }
 
 /// What a type is called.

@@ -53,8 +53,8 @@ impl<T: Pod> Buffer<T> {
 
 impl<T: Pod> Buffer<T> {
     /// Memory that somebody else frees: a graph that allocates it, or another library.
-    pub(crate) fn of_others(memory: Allocation, length: usize) -> Self {
-        Self { memory: Arc::new(memory), length, element: PhantomData }
+    pub(crate) fn of_others(memory: impl Into<Arc<Allocation>>, length: usize) -> Self {
+        Self { memory: memory.into(), length, element: PhantomData }
     }
 }
 
