@@ -8,6 +8,7 @@ import gc
 import pickle
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -319,3 +320,16 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     result = run_python(program)
     assert (result.returncode, result.stdout) == (0, "7\n"), result.stderr
     assert "ignored" not in result.stderr
+
+
+def test_a_view_keeps_pinned_memory_whoever_asks_for_it() -> None:
+    pointer = cuda.alloc_pinned_memory(64)
+    kept = weakref.ref(pointer.mem)
+    view = pointer._view()
+    view[:4] = b"abcd"
+    del pointer
+    gc.collect()
+    assert kept() is not None and bytes(view[:4]) == b"abcd"
+    del view
+    gc.collect()
+    assert kept() is None

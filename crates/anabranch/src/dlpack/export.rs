@@ -83,6 +83,7 @@ impl ManagedTensor {
     {
         let prepared = describe(buffer.whole(), first, shape).and_then(|described| {
             require_alone(buffer.whole().allocation())?;
+            require_no_attachment(buffer.whole().allocation())?;
             pass_on(buffer.whole().allocation(), consumer)?;
             Ok(described)
         });
@@ -103,7 +104,7 @@ impl ManagedTensor {
     ///
     /// # Safety
     /// As long as the tensor is not deleted, work of the consumer and other uses of the buffer do not overlap if one of them writes;
-    /// and nobody has a reference to the elements, such as that of [`PinnedBuffer::as_slice`](crate::PinnedBuffer::as_slice), while
+    /// managed memory that is attached to a stream or to the host is used there only; and nobody has a reference to the elements, such as that of [`PinnedBuffer::as_slice`](crate::PinnedBuffer::as_slice), while
     /// the consumer writes them.
     ///
     /// # Errors
@@ -214,18 +215,22 @@ fn require_alone(memory: &Arc<Allocation>) -> Result<()> {
     Ok(())
 }
 
+/// Refuses memory that is attached to a stream or to the host: a tensor does not say so, and its memory is anybody's.
+fn require_no_attachment(memory: &Allocation) -> Result<()> {
+    if memory.is_attached() {
+        let message = "the managed memory is attached to a stream, or to the host";
+        return Err(Error::argument(Status::ILLEGAL_STATE, EXPORTING, message)
+            .with_hint("attach it to all streams first: Stream::attach, with MemoryAttachment::Global")
+            .at(memory.context().place()));
+    }
+    Ok(())
+}
+
 /// Orders what the consumer does after all uses of the memory.
 #[track_caller]
 fn pass_on(memory: &Arc<Allocation>, consumer: Option<&Stream>) -> Result<()> {
     if matches!(memory.origin(), Origin::Graph(_) | Origin::Captured { .. }) {
         return Err(memory.refuse_graph_memory(memory.context().place()));
-    }
-    if memory.is_attached() {
-        // A tensor does not say so, and its memory is anybody's.
-        let message = "the managed memory is attached to a stream, or to the host";
-        return Err(Error::argument(Status::ILLEGAL_STATE, EXPORTING, message)
-            .with_hint("attach it to all streams first: Stream::attach, with MemoryAttachment::Global")
-            .at(memory.context().place()));
     }
     match consumer {
         None => {

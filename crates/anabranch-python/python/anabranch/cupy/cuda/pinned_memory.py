@@ -76,11 +76,15 @@ class PinnedMemoryPointer:
         return {"shape": (self.size(),), "typestr": "|u1", "data": (self.ptr, False), "strides": None, "version": 3}
 
     def _view(self) -> memoryview:
-        view = memoryview((ctypes.c_uint8 * self.size()).from_address(self.ptr)) if self.size() else memoryview(b"")
-        return view.cast("B")
+        """A view that keeps this object, whoever asks for it."""
+        if not self.size():
+            return memoryview(b"")
+        array = (ctypes.c_uint8 * self.size()).from_address(self.ptr)
+        array.owner = self  # type: ignore[attr-defined]  # arrays of ctypes have attributes
+        return memoryview(array).cast("B")
 
     if sys.version_info >= (3, 12):
-        # Python keeps this object as long as the view.
+
         def __buffer__(self, flags: int, /) -> memoryview:
             return self._view()
 
