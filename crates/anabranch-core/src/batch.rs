@@ -9,6 +9,7 @@
 
 use crate::completion::Completion;
 use crate::error::{ErrorKind, Result};
+use crate::green_context::GreenStream;
 use crate::memory::{Allocation, MemoryAccess};
 use crate::staging::StagingBlock;
 use crate::stream::OpenStream;
@@ -326,9 +327,10 @@ impl OpenStream {
         unsafe { self.submit_copies(operation, Location::caller(), &accesses, &described) }
     }
 
-    /// Whether copies with attributes are refused in this stream, now or always.
+    /// Whether copies with attributes are refused in this stream, now or always, or crash the driver, as those in streams of green
+    /// contexts do (CUDA 13.0).
     fn takes_no_batches(&self) -> bool {
-        self.is_capturing() || self.is_legacy()
+        self.is_capturing() || self.is_legacy() || self.extension::<GreenStream>().get().is_some()
     }
 
     /// # Safety

@@ -431,3 +431,42 @@ fn hold_nobody_up(context: &Context) {
     assert_eq!(to.read(<[u32]>::to_vec).unwrap(), [3, 4]);
     assert_eq!(third.read(<[u32]>::to_vec).unwrap(), [6; 2]);
 }
+
+/// A driver that counts the batches of copies that it gets.
+#[derive(Debug)]
+struct Counting {
+    inner: Arc<dyn Driver>,
+    batches: Arc<AtomicUsize>,
+}
+
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for Counting {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn called(&self, _: &'static str, method: &'static str) {
+        let is_batch = ["copy_batch_async", "copy_3d_batch_async"].contains(&method);
+        self.batches.fetch_add(usize::from(is_batch), Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn safety_132_a_stream_of_a_green_context_gets_copies_one_by_one() {
+    let batches = Arc::new(AtomicUsize::new(0));
+    let count = batches.clone();
+    let wrap = move |inner| Arc::new(Layered(Counting { inner, batches: count.clone() })) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).host_workers(2).wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let (groups, _) = context.device().multiprocessors().unwrap().split(1, 1).unwrap();
+    let green = context.create_green_context(&groups).unwrap();
+    for (stream, expected) in [(context.create_stream().unwrap(), 1), (green.create_stream().unwrap(), 1)] {
+        let (first, second) = (stream.upload(&[1u32, 2]).unwrap(), stream.upload(&[3u32, 4]).unwrap());
+        let mut targets = [stream.allocate_zeroed::<u32>(2).unwrap(), stream.allocate_zeroed::<u32>(2).unwrap()];
+        let [one, other] = &mut targets;
+        stream.copy_batch([BatchCopy::new(one, &first).unwrap(), BatchCopy::new(other, &second).unwrap()]).unwrap();
+        assert_eq!(stream.download(&targets[0]).unwrap(), [1, 2]);
+        assert_eq!(stream.download(&targets[1]).unwrap(), [3, 4]);
+        assert_eq!(batches.load(Ordering::SeqCst), expected);
+    }
+}
