@@ -2,7 +2,7 @@
 //! operations are done one after the other.
 
 use crate::captured::Graph;
-use crate::environment::{Environment, Kernels, LENGTH};
+use crate::environment::{Environment, Kernels, LENGTH, is_on_cuda};
 use crate::operation::Source;
 use crate::together::Shared;
 use anabranch::{Buffer, Context, Error, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal, Status};
@@ -285,9 +285,13 @@ impl<'e> World<'e> {
     pub(crate) fn green_stream(&mut self, stream: usize) {
         let stream = stream % self.streams.len();
         let device = self.streams[stream].device;
-        let context = &self.places[device].context;
-        let all = context.device().multiprocessors().unwrap();
+        let all = self.places[device].context.device().multiprocessors().unwrap();
         let (groups, _) = all.split(1, all.minimum_partition()).unwrap();
+        if is_on_cuda() {
+            // It waits for what is pending there.
+            self.let_go();
+        }
+        let context = &self.places[device].context;
         let green = match context.create_green_context(&groups) {
             Ok(green) => green,
             // Contexts that are lost at the end are not the primary ones.
