@@ -6,7 +6,7 @@ use super::super::slots::{ContextSlot, Flags, MemorySlot, StreamSlot};
 use super::arena::{Side, sides};
 use super::objects::MemoryKind;
 use super::{Stage, plain};
-use anabranch::hal::{self, Copy3d, CopyKind, DevicePointer, Status, Value, WaitValueFlags, WriteValueFlags};
+use anabranch::hal::{self, Copy3d, CopyKind, DevicePointer, Helping, Status, Value, WaitValueFlags, WriteValueFlags};
 
 impl Stage {
     /// The two addresses of a copy, destination first, if they may be used. Ranges that overlap have no defined result.
@@ -183,7 +183,10 @@ impl Stage {
         let (Ok(()), false, Some(piece), Some(_)) = (&result, is_there, piece, seen) else {
             return Some(self.observed(result));
         };
-        let query = driver.stream_query(&call, stream);
+        let query = {
+            let _helping = Helping::enter();
+            driver.stream_query(&call, stream)
+        };
         let is_held = query.is_err_and(|failure| failure.status == Status::NOT_READY);
         let written = self.write_piece(piece, offset, &other.to_le_bytes()[..width]);
         let mut answer = self.observed(written);

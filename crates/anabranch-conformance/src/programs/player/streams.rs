@@ -6,7 +6,7 @@ use super::super::slots::{ContextSlot, DEFAULT_STREAMS, EventSlot, New, Patience
 use super::harness::{MARK_COUNT, MARKS, OPEN};
 use super::{Stage, plain, told};
 use anabranch::hal::{
-    self, DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, HostWork, RepeatableWork, Status,
+    self, DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Helping, HostWork, RepeatableWork, Status,
     StreamAttribute, StreamAttributeKind, StreamFlags, SynchronizationPolicy, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::atomic::Ordering;
@@ -18,6 +18,7 @@ const HELD: Duration = Duration::from_micros(50);
 
 /// Asks until the answer is certain.
 fn query(patience: Patience, mut ask: impl FnMut() -> hal::Result<()>) -> Answer {
+    let _helping = Helping::enter();
     let (start, mut result) = (Instant::now(), ask());
     let limit = match patience {
         Patience::Either => Duration::ZERO,

@@ -1,7 +1,7 @@
 //! Events.
 
 use super::{Calls, possible, status_of, stream_of};
-use anabranch::hal::{InterprocessEventHandle, Live, Result};
+use anabranch::hal::{Helping, InterprocessEventHandle, Live, Result};
 use anabranch::{EventFlags, EventHandle, EventRecordFlags};
 use pyo3::prelude::*;
 
@@ -45,7 +45,10 @@ impl RawEvents {
 
     /// The status of an event: 0 if it is complete, 600 if it is not (cuEventQuery).
     fn query(&self, py: Python<'_>, event: usize) -> PyResult<i32> {
-        self.0.make(py, "querying an event", |driver, call| status_of(driver.event_query(call, event_of(event)?)))
+        self.0.make(py, "querying an event", |driver, call| {
+            let _helping = Helping::enter();
+            status_of(driver.event_query(call, event_of(event)?))
+        })
     }
 
     /// Waits until an event is complete (cuEventSynchronize).

@@ -3,7 +3,7 @@
 use super::events::event_of;
 use super::{Calls, possible, status_of, stream_of};
 use crate::host_functions::Function;
-use anabranch::hal::{Call, CaptureMode, Driver, HostWork, RepeatableWork, contain};
+use anabranch::hal::{Call, CaptureMode, Driver, Helping, HostWork, RepeatableWork, contain};
 use anabranch::{CaptureStatus, EventWaitFlags, Status, StreamFlags, StreamHandle};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -72,7 +72,10 @@ impl RawStreams {
 
     /// The status of a stream: 0 if all its work is complete, 600 if it is not (cuStreamQuery).
     fn query(&self, py: Python<'_>, stream: usize) -> PyResult<i32> {
-        self.0.make(py, "querying a stream", |driver, call| status_of(driver.stream_query(call, stream_of(stream)?)))
+        self.0.make(py, "querying a stream", |driver, call| {
+            let _helping = Helping::enter();
+            status_of(driver.stream_query(call, stream_of(stream)?))
+        })
     }
 
     /// Waits until all work of a stream is complete (cuStreamSynchronize).
