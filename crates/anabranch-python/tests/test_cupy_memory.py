@@ -149,7 +149,10 @@ def test_what_is_dropped_invalidates_no_capture(kind):
     stream.end_capture()
 
 
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="without a global lock, it is freed at another time")
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="without a global lock, it is freed at another time",
+)
 def test_memory_that_cannot_be_freed_disturbs_nobody(monkeypatch):
     said = []
     monkeypatch.setattr(sys, "unraisablehook", lambda hook: said.append(str(hook.exc_value)))

@@ -78,7 +78,10 @@ def test_deleting_takes_one_thread(context, on_host, kind):
     assert ours() <= before + 1
 
 
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="without a global lock, objects are deleted by the threads that made them")
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(),
+    reason="without a global lock, objects are deleted by the threads that made them",
+)
 def test_an_owner_may_take_long_to_be_deleted(context, on_host):
     memory = context.create_stream().allocate(64)
     gate, begun, ended = threading.Event(), threading.Event(), threading.Event()

@@ -104,7 +104,8 @@ impl ManagedTensor {
     ///
     /// # Safety
     /// As long as the tensor is not deleted, work of the consumer and other uses of the buffer do not overlap if one of them writes;
-    /// managed memory that is attached to a stream or to the host is used there only; and nobody has a reference to the elements, such as that of [`PinnedBuffer::as_slice`](crate::PinnedBuffer::as_slice), while
+    /// managed memory that is attached to a stream or to the host is used there only; and nobody has a reference to the elements, such
+    /// as that of [`PinnedBuffer::as_slice`](crate::PinnedBuffer::as_slice), while
     /// the consumer writes them.
     ///
     /// # Errors

@@ -28,7 +28,8 @@ impl ManagedTensor {
     ///
     /// On the software device, memory of the host is used where it is, and the tensor is deleted when the context is idle. Several
     /// tensors may have the same memory, or parts of the first one's: uses of each buffer follow those of earlier buffers that were
-    /// submitted before the import, and no later ones. A GPU uses its own memory, and memory that is managed or pinned; for other memory of the host, see
+    /// submitted before the import, and no later ones. A GPU uses its own memory, and memory that is managed or pinned; for other
+    /// memory of the host, see
     /// [`Context::register_pinned_raw_parts`].
     ///
     /// # Errors

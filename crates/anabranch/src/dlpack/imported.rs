@@ -4,6 +4,7 @@ use super::import::{IMPORTING, follow};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ranks;
+use crate::trace;
 use anabranch_core::keeper::Keeper;
 use anabranch_core::memory::{Allocation, HostRange, comes_about};
 use anabranch_hal::{DevicePointer, RegisterFlags, Status};
@@ -58,12 +59,15 @@ pub(super) fn of_host(
     let mut wanted =
         Imported { driver, begin: address.0, end: address.0.saturating_add(bytes as u64), memory: Weak::new() };
     let mut has_waited = false;
+    trace::rare!(?address, bytes, device = %context.device(), "registering the memory of a tensor");
     loop {
+        // Registering is reported above, with nothing locked.
+        let whole = trace::Whole::begin();
         let mut imported = IMPORTED.lock();
         imported.retain(|each| each.is_in_use() || each.overlaps(&wanted));
         let earlier = imported.iter().filter(|each| each.contains(&wanted)).find_map(|each| each.memory.upgrade());
         if let Some(earlier) = earlier {
-            drop(imported);
+            drop((imported, whole));
             let pending = earlier.history().pending();
             // The memory is registered, and what it was registered for is kept, as long as this.
             let memory = Allocation::foreign(context.core(), address, bytes, Keeper::new((keeper, earlier)));
@@ -83,7 +87,7 @@ pub(super) fn of_host(
         };
         let has_part = imported.iter().any(|each| each.overlaps(&wanted) && each.is_in_use());
         let was_imported = imported.iter().any(|each| each.overlaps(&wanted));
-        drop(imported);
+        drop((imported, whole));
         keeper = kept;
         let is_registered = error.status() == Status::HOST_MEMORY_ALREADY_REGISTERED;
         if is_registered && has_part {
