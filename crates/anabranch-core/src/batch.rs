@@ -327,8 +327,8 @@ impl OpenStream {
         unsafe { self.submit_copies(operation, Location::caller(), &accesses, &described) }
     }
 
-    /// Whether copies with attributes are refused in this stream, now or always, or crash the driver, as those in streams of green
-    /// contexts do (CUDA 13.0).
+    /// Whether copies with attributes are refused in this stream, now or always, or crash the driver: those in streams of green
+    /// contexts do if the source was allocated there in stream order (CUDA 13.0).
     fn takes_no_batches(&self) -> bool {
         self.is_capturing() || self.is_legacy() || self.extension::<GreenStream>().get().is_some()
     }
