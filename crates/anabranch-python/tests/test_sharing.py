@@ -171,13 +171,17 @@ def test_arrays_of_others_are_kept_while_work_is_pending(context, stream, gate, 
     assert reference() is None
 
 
-def test_arrays_that_are_read_only(context, stream, on_host):
+def of_a_read_only_array(context):
     array = numpy.arange(3, dtype="int32")
     array.flags.writeable = False
     try:
-        buffer = context.from_dlpack(array)
+        return context.from_dlpack(array)
     except BufferError:
         pytest.skip("this NumPy does not export arrays that are read-only")
+
+
+def test_arrays_that_are_read_only(context, stream, on_host):
+    buffer = of_a_read_only_array(context)
     assert buffer.is_read_only and buffer[1:].is_read_only
     assert stream.download(buffer).tolist() == [0, 1, 2]
     with pytest.raises(anabranch.AnabranchError, match="read-only"):
@@ -213,12 +217,7 @@ def test_views_of_what_is_read_only(context, stream, on_host):
     buffer = stream.allocate((2, 3), "int16")
     view = buffer._memoryview()
     assert (view.shape, view.format, view.readonly) == ((2, 3), "h", False)
-    array = numpy.arange(3, dtype="int32")
-    array.flags.writeable = False
-    try:
-        buffer = context.from_dlpack(array)
-    except BufferError:
-        pytest.skip("this NumPy does not export arrays that are read-only")
+    buffer = of_a_read_only_array(context)
     assert buffer._memoryview().readonly
 
 
