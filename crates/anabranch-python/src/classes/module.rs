@@ -9,6 +9,7 @@ use crate::wait;
 use anabranch::FunctionAttribute;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 /// Loads device code.
@@ -19,10 +20,10 @@ pub(crate) fn load(context: &anabranch::Context, image: &Bound<'_, PyAny>) -> Py
         let compiled = compiled.get().0.clone();
         wait::for_call(py, move || anabranch::Module::load_compiled(&context, &compiled))
     } else if let Ok(text) = image.cast::<PyString>() {
-        let text = text.to_str()?.to_owned();
+        let text = PyBackedStr::try_from(text.clone())?;
         wait::for_call(py, move || anabranch::Module::load_ptx(&context, &text))
     } else if let Ok(bytes) = image.cast::<PyBytes>() {
-        let bytes = bytes.as_bytes().to_vec();
+        let bytes = PyBackedBytes::from(bytes.clone());
         wait::for_call(py, move || {
             // SAFETY: the program promises that NVIDIA's tools made the image, as the method says.
             unsafe { anabranch::Module::load_binary(&context, &bytes) }
