@@ -360,6 +360,8 @@ except MemoryError:
     [
         ("data = bytes(300 << 20)", 400, "stream.launch(kernel, (1, 1), data, 1, 1)"),
         ("text = 'x' * (60 << 20)", 50, "context.create_stream(name=text)"),
+        ("text = ' ' * (300 << 20)", 200, "context.load_module(text)"),
+        ("data = bytes(300 << 20)", 200, "context.load_module(data)"),
         ("buffer = stream.allocate(300 << 20); stream.synchronize()", 1000, "stream.download(buffer)"),
         ("buffer = stream.allocate(300 << 20); stream.synchronize()", 1000, "stream.copy_to_host(target, buffer)"),
     ],
