@@ -10,7 +10,7 @@ pub(crate) const MAX_BLOCK_DIMENSIONS: [u32; 3] = [1024, 1024, 64];
 /// Extents of a grid, at most.
 pub(crate) const MAX_GRID_DIMENSIONS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 /// Shared memory of a block in bytes, without asking for more.
-pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
+pub(crate) const MAX_SHARED_BYTES: u32 = anabranch_ptx::STATIC_SHARED_LIMIT;
 /// Shared memory of a block in bytes, when the kernel has asked for more.
 pub(crate) const MAX_SHARED_BYTES_OPTIN: u32 = 227 << 10;
 /// All parameters of a kernel in bytes.

@@ -55,6 +55,8 @@ pub enum Detail {
     NeverWritten,
     /// Checked mode: lanes of one warp wait at different barriers, or at one that others have passed.
     BarrierDivergence,
+    /// The number of a barrier is more than 15.
+    BadBarrier(u32),
     /// All threads of the block wait, and nothing will wake them.
     Deadlock,
     /// A lane waits for lanes of its warp that will not come.
@@ -84,6 +86,7 @@ impl std::fmt::Display for Detail {
             Detail::Misaligned => formatter.write_str("misaligned"),
             Detail::NeverWritten => formatter.write_str("never written"),
             Detail::BarrierDivergence => formatter.write_str("lanes of a warp wait at different barriers"),
+            Detail::BadBarrier(number) => write!(formatter, "barrier {number}: a block has those from 0 to 15"),
             Detail::Deadlock => formatter.write_str("all threads of the block wait"),
             Detail::MissingLanes => formatter.write_str("lanes that the mask names do not come"),
             Detail::Trap => formatter.write_str("trap"),

@@ -30,7 +30,7 @@ use crate::ops::control::NO_GUARD;
 use crate::syntax::{Constant, Function};
 use crate::types::Scalar;
 
-pub(crate) use body::layout;
+pub(crate) use body::{layout, size_of_open_array};
 pub(crate) use check::Checked;
 use improve::Kind;
 use modifiers::Modifiers;
@@ -135,8 +135,8 @@ pub(crate) struct Place {
 pub(crate) struct Site {
     /// The function, if it is known.
     pub(crate) function: Option<u32>,
-    /// A table of `brx.idx`: the labels. It is no call then.
-    pub(crate) targets: Option<Vec<u32>>,
+    /// The table of `brx.idx`. It is no call then.
+    pub(crate) table: Option<u32>,
     pub(crate) results: Vec<Place>,
     pub(crate) arguments: Vec<Place>,
 }
@@ -155,6 +155,8 @@ pub(crate) struct Code {
     pub(crate) formals: Vec<Place>,
     pub(crate) results: Vec<Place>,
     pub(crate) sites: Vec<Site>,
+    /// Tables of `brx.idx`, each once however often it is used: the labels.
+    pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) refusals: Vec<Refusal>,
     /// Variables and functions that are named.
     pub(crate) uses: Vec<Value>,
@@ -209,7 +211,8 @@ pub(crate) struct Lower<'m, 'a> {
     labels: Vec<Option<u32>>,
     /// Operations whose `target` is the number of a label.
     label_uses: Vec<u32>,
-    target_lists: Vec<Vec<&'a str>>,
+    /// The tables of targets that are declared: their numbers, or why they cannot be used.
+    declared_tables: Vec<Lowered<u32>>,
     /// Results of the function that are registers.
     register_results: Vec<pass::Passed>,
     guard: Slot,
@@ -240,7 +243,7 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code 
         predicate_line: (0, 64),
         labels: Vec::new(),
         label_uses: Vec::new(),
-        target_lists: Vec::new(),
+        declared_tables: Vec::new(),
         register_results: Vec::new(),
         guard: NO_GUARD,
         guard_negate: false,

@@ -122,6 +122,9 @@ pub struct Module {
 /// The most bytes that a variable may have.
 pub const VARIABLE_LIMIT: u64 = 1 << 40;
 
+/// The most bytes of shared variables that a kernel may have, as assemblers have it. Dynamic shared memory may be more.
+pub const STATIC_SHARED_LIMIT: u32 = 48 << 10;
+
 /// The most bytes that the initial contents of all variables may have together.
 pub const INITIAL_LIMIT: u64 = 1 << 27;
 
@@ -254,6 +257,11 @@ impl Module {
         let bytes = groups.combine(named, own, |all, more| *all = (*all).max(*more));
         for (index, function) in self.functions.iter_mut().enumerate().filter(|(_, function)| function.kernel) {
             function.shared_bytes = u32::try_from(*bytes.of(index as u32)).unwrap_or(u32::MAX);
+            if function.shared_bytes > STATIC_SHARED_LIMIT {
+                let bytes = function.shared_bytes;
+                let what = format!("{bytes} bytes of shared variables: a block has at most {STATIC_SHARED_LIMIT}");
+                function.code.refusals.push(Refusal { line: function.line, what });
+            }
         }
     }
 
@@ -294,10 +302,11 @@ fn declare_variable<'a>(
         return error("a variable of more than 64 bits of bytes");
     };
     // `x[] = {1, 2}` has the size of what it contains.
-    if bytes == 0
-        && let Some(Initial::List(list)) = &declaration.initial
-    {
-        bytes = list.len() as u64 * u64::from(declaration.scalar.bytes().max(1));
+    if let (Some(0), Some(Initial::List(list))) = (declaration.dimensions.first(), &declaration.initial) {
+        match crate::lower::size_of_open_array(declaration, list) {
+            Some(found) => bytes = found,
+            None => return error("a variable of more than 64 bits of bytes"),
+        }
     }
     if bytes > VARIABLE_LIMIT {
         return error("a variable of more than 2^40 bytes");

@@ -33,6 +33,31 @@ fn variables_have_initial_values() {
 }
 
 #[test]
+fn arrays_are_as_long_as_their_initial_values() {
+    let cases: [(&str, u64, &[i32]); 6] = [
+        ("x[] = {1, 2, 3}", 12, &[1, 2, 3]),
+        ("x[][2] = {{-1, 0}, {0, -1}, {1, 0}}", 24, &[-1, 0, 0, -1, 1, 0]),
+        ("x[][2] = {1, 2, 3}", 16, &[1, 2, 3, 0]),
+        ("x[][2][2] = {{{1, 2}, {3}}, {{4}}}", 32, &[1, 2, 3, 0, 4, 0, 0, 0]),
+        ("x[4] = {1}", 16, &[1, 0, 0, 0]),
+        ("x[0][2]", 0, &[]),
+    ];
+    for (declaration, bytes, values) in cases {
+        let text = format!(
+            ".version 8.0\n.target sm_70\n.address_size 64\n.global .s32 {declaration};\n.visible .entry k(.param .u64 to, .param \
+             .u32 count) {{\n.reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %d<4>;\nld.param.u64 %d1, [to]; ld.param.u32 %r1, \
+             [count]; mov.u64 %d2, x;\nL: setp.eq.u32 %p1, %r1, 0; @%p1 ret;\nld.global.u32 %r2, [%d2]; st.global.u32 [%d1], \
+             %r2;\nadd.u64 %d1, %d1, 4; add.u64 %d2, %d2, 4; sub.u32 %r1, %r1, 1; bra L;\n}}"
+        );
+        let mut device = Device::new(&text);
+        assert_eq!(device.program.module().variables()[0].bytes, bytes, "{declaration}");
+        let out = device.memory.upload(&vec![9i32; values.len() + 1]);
+        device.launch("k", 1, 1, &Arguments::new().with(out).with(values.len() as u32)).unwrap();
+        assert_eq!(device.memory.download::<i32>(out)[..values.len()], *values, "{declaration}");
+    }
+}
+
+#[test]
 fn functions_are_called_by_their_addresses() {
     let mut device = Device::new(TEXT);
     let out = device.memory.upload(&[0i32; 40]);
@@ -99,6 +124,23 @@ fn targets_of_switches_are_found() {
 }
 
 #[test]
+fn the_labels_of_a_table_are_those_where_it_is_declared() {
+    let text = ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry k(.param .u64 to, .param .u32 which) {\n\
+                .reg .b32 %r<4>; .reg .b64 %d<2>;\nld.param.u64 %d1, [to]; ld.param.u32 %r1, [which]; mov.u32 %r2, 0;\n\
+                T: .branchtargets A, B;\n{\nA:\nadd.u32 %r2, %r2, 100; setp.gt.u32 %p1, %r2, 100;\nbrx.idx %r1, T;\n}\n\
+                A: add.u32 %r2, %r2, 1; brx.idx 1, T;\nB: add.u32 %r2, %r2, 10; st.global.u32 [%d1], %r2; ret;\n}";
+    let text = text
+        .replace(".reg .b32 %r<4>;", ".reg .b32 %r<4>; .reg .pred %p<2>;")
+        .replace("brx.idx 1, T", "mov.u32 %r1, 1; brx.idx %r1, T");
+    let mut device = Device::new(&text);
+    for (which, expected) in [(0u32, 111), (1, 110)] {
+        let out = device.memory.upload(&[0i32]);
+        device.launch("k", 1, 1, &Arguments::new().with(out).with(which)).unwrap();
+        assert_eq!(device.memory.download::<i32>(out), [expected]);
+    }
+}
+
+#[test]
 fn an_assertion_that_fails_is_a_fault() {
     let device = Device::new(TEXT);
     device.launch("check", 1, 32, &Arguments::new().with(32)).unwrap();
@@ -131,6 +173,13 @@ fn constant_memory_is_not_written() {
     let table = device.program.address("table").unwrap();
     let fault = device.launch("out_of_bounds", 1, 32, &Arguments::new().with(table).with(0)).unwrap_err();
     assert_eq!(fault.code, FaultCode::ILLEGAL_ADDRESS);
+}
+
+#[test]
+fn a_barrier_that_no_block_has_is_a_fault() {
+    let text = ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry k() {\nbar.sync 999;\nret;\n}";
+    let fault = Device::new(text).launch("k", 1, 1, &Arguments::new()).unwrap_err();
+    assert_eq!((fault.code, &fault.detail), (FaultCode::ILLEGAL_INSTRUCTION, &Detail::BadBarrier(999)));
 }
 
 #[test]

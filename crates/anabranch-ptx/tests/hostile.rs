@@ -143,6 +143,35 @@ fn sizes_have_limits() {
 }
 
 #[test]
+fn a_table_of_targets_is_kept_once() {
+    // Of as many labels and uses, which would be 25 gigabytes as copies.
+    const COUNT: usize = 80_000;
+    let labels: Vec<String> = (0..COUNT).map(|index| format!("L{index}")).collect();
+    let uses: String = labels.iter().map(|label| format!("{label}: brx.idx %r0, T;\n")).collect();
+    let text = format!(
+        ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry k() {{\n.reg .b32 %r<2>; mov.u32 %r0, {};\n\
+         T: .branchtargets {};\n{uses}ret;\n}}",
+        COUNT - 1,
+        labels.join(",")
+    );
+    assert!(Module::parse(&text).unwrap().kernels().next().unwrap().refusals.is_empty());
+}
+
+#[test]
+fn shared_variables_have_a_limit() {
+    let text = |bytes| {
+        format!(
+            ".version 8.0\n.target sm_70\n.address_size 64\n.shared .b8 s[{bytes}];\n.visible .entry k() {{\n.reg .b32 %r<2>;\n\
+             mov.u32 %r1, s;\nret;\n}}"
+        )
+    };
+    assert!(Module::parse(&text(48 << 10)).unwrap().kernel("k").unwrap().refusals.is_empty());
+    let module = Module::parse(&text((48 << 10) + 1)).unwrap();
+    let refusals = &module.kernel("k").unwrap().refusals;
+    assert!(refusals[0].what.starts_with("49153 bytes of shared variables"), "{refusals:?}");
+}
+
+#[test]
 fn what_cannot_be_executed_is_named_with_its_line() {
     let text = ".version 8.0\n.target sm_80\n.address_size 64\n.entry good() { ret; }\n.entry bad() {\n.reg .b32 %r<9>;\n\
                 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r2];\nadd.s77 %r1, %r2, %r3;\nret; }\n";

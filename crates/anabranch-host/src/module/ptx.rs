@@ -1,6 +1,7 @@
 //! Kernels that are PTX.
 
 use super::kernel::{Blocks, KernelError, KernelWork};
+use crate::limits::MAX_SHARED_BYTES;
 use crate::memory::{DeviceHeap, HostMemory};
 use anabranch_hal::{
     ConditionalHandle, ConditionalValues, Detail, Failure, KernelFault, Launch as Launched, ParameterInfo, Result,
@@ -59,6 +60,13 @@ pub(super) fn parse(text: &str, device_runtime: bool) -> Result<Arc<Module>> {
         return Err(invalid(format!(
             "line {}: the function {} is declared and not defined",
             missing.line, missing.name
+        )));
+    }
+    if let Some(kernel) = module.functions().iter().find(|function| function.shared_bytes > MAX_SHARED_BYTES) {
+        return Err(invalid(format!(
+            "line {}: the kernel {} has {} bytes of shared variables, and a block can have {MAX_SHARED_BYTES}; use dynamic \
+             shared memory for more",
+            kernel.line, kernel.name, kernel.shared_bytes
         )));
     }
     match module.functions().iter().flat_map(|function| &function.refusals).find(wrong) {

@@ -308,7 +308,7 @@ impl Block<'_> {
         let number = numbers[lane as usize];
         let wrong = |code, detail| Err((super::warp::failure_of(code, detail, lane), function, at.place));
         if number as usize >= barrier::COUNT {
-            return wrong(FaultCode::ILLEGAL_INSTRUCTION, Detail::BarrierDivergence);
+            return wrong(FaultCode::ILLEGAL_INSTRUCTION, Detail::BadBarrier(number));
         }
         let same = (0..32).fold(0u32, |mask, lane| mask | u32::from(numbers[lane] == number) << lane) & taken;
         if self.launch.options.checked && op.flags & control::ALIGNED != 0 && same != warp.live {

@@ -69,7 +69,9 @@ impl Warp {
         self.parts[index].mask = same;
         lanes.taken = same;
         lanes.mask = same;
-        if let Some(targets) = &site.targets {
+        if let Some(table) = site.table {
+            let function = self.frames[part.frame as usize].function;
+            let targets = &around.launch.program.function(function).code.tables[table as usize];
             let Some(target) = targets.get(chosen as usize) else {
                 return Err(failure_of(FaultCode::INVALID_PC, Detail::BadCall, first));
             };

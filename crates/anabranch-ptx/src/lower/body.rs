@@ -8,7 +8,7 @@ use super::table::find;
 use super::{Local, Lower, Lowered, Place, Register, Spec, Width};
 use crate::ops::control::{self, NO_GUARD};
 use crate::ops::select_plain;
-use crate::syntax::{Function, Instruction, Statement, Variable};
+use crate::syntax::{Function, Initial, Instruction, Statement, Variable};
 use crate::types::Space;
 
 /// The size and the alignment of a variable.
@@ -19,6 +19,18 @@ pub(crate) fn layout(variable: &Variable<'_>) -> Option<(u64, u32)> {
         bytes = bytes.checked_mul(*size)?;
     }
     Some((bytes, variable.alignment.unwrap_or(own.next_power_of_two())))
+}
+
+/// The size in bytes of an array whose first dimension is left out, such as `x[][2]`: whole steps of that dimension for all of its
+/// initial values.
+pub(crate) fn size_of_open_array(variable: &Variable<'_>, values: &[Initial<'_>]) -> Option<u64> {
+    let element = u64::from(variable.scalar.bytes().max(1));
+    let inner = variable.dimensions.iter().skip(1).try_fold(element, |bytes, size| bytes.checked_mul(*size))?;
+    let step = inner.checked_mul(variable.vector.into())?;
+    let are_steps = values.iter().any(|value| matches!(value, Initial::List(_)));
+    let count = values.len() as u64;
+    let steps = if are_steps { count } else { count.checked_mul(element)?.div_ceil(step.max(1)) };
+    steps.checked_mul(step)
 }
 
 /// The most bytes that the local variables and parameters of a function may have.
@@ -122,10 +134,8 @@ impl<'a> Lower<'_, 'a> {
             let spec = &mut self.specs[at as usize];
             spec.target = place(&self.labels, spec.target);
         }
-        for site in &mut self.code.sites {
-            for target in site.targets.iter_mut().flatten() {
-                *target = place(&self.labels, *target);
-            }
+        for target in self.code.tables.iter_mut().flatten() {
+            *target = place(&self.labels, *target);
         }
     }
 
@@ -138,13 +148,14 @@ impl<'a> Lower<'_, 'a> {
                     self.labels.push(None);
                     self.declare(name, label);
                 }
-                Statement::Targets(name, list) => {
-                    let targets = Local::Targets(self.target_lists.len() as u32);
-                    self.target_lists.push(list.clone());
-                    self.declare(name, targets);
-                }
                 Statement::Prototype(name) => self.declare(name, Local::Prototype),
                 _ => {}
+            }
+        }
+        for statement in statements {
+            if let Statement::Targets(name, labels) = statement {
+                let table = self.declare_table(labels);
+                self.declare(name, Local::Targets(table));
             }
         }
         for statement in statements {

@@ -149,8 +149,9 @@ fn sites(code: &Code, kernel: bool, count: usize) -> bool {
     let within = |place: &Place| u64::from(place.offset) + u64::from(place.bytes) <= code.local_bytes.into();
     let own = code.results.iter().chain(if kernel { &[] } else { &*code.formals });
     own.into_iter().all(within)
+        && code.tables.iter().flatten().all(|target| (*target as usize) < count)
         && code.sites.iter().all(|site| {
-            site.targets.iter().flatten().all(|target| (*target as usize) < count)
+            site.table.is_none_or(|table| (table as usize) < code.tables.len())
                 && site.results.iter().chain(&site.arguments).all(within)
         })
 }

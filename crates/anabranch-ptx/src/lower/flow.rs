@@ -9,12 +9,22 @@ use crate::syntax::{Instruction, Operand};
 use crate::types::Scalar;
 
 impl<'a> Lower<'_, 'a> {
-    fn label(&self, operand: &Operand<'a>) -> Lowered<u32> {
-        let Operand::Name(name, 0) = operand else { return Err("this operand as a label".to_owned()) };
+    fn label(&self, name: &str) -> Lowered<u32> {
         match self.find(name) {
             Some((Local::Label(label), _)) => Ok(label),
             _ => Err(format!("the label `{name:.60}`, which is not declared")),
         }
+    }
+
+    /// Notes a table of targets, whose labels are declared.
+    pub(super) fn declare_table(&mut self, names: &[&'a str]) -> u32 {
+        let labels: Lowered<Vec<u32>> = names.iter().map(|name| self.label(name)).collect();
+        let table = labels.map(|labels| {
+            self.code.tables.push(labels);
+            self.code.tables.len() as u32 - 1
+        });
+        self.declared_tables.push(table);
+        self.declared_tables.len() as u32 - 1
     }
 
     fn emit_control(&mut self, spec: Spec) {
@@ -23,7 +33,8 @@ impl<'a> Lower<'_, 'a> {
 
     pub(super) fn bra(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         self.count(instruction, 1)?;
-        let target = self.label(&instruction.operands[0])?;
+        let Operand::Name(name, 0) = &instruction.operands[0] else { return Err("this operand as a label".to_owned()) };
+        let target = self.label(name)?;
         self.emit_control(Spec { target, ..Spec::new(select_plain::<control::Branch>) });
         // A label's number is replaced by its place when the whole function is known.
         self.jumps();
@@ -33,21 +44,15 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn brx(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         self.count(instruction, 2)?;
         let Operand::Name(name, 0) = &instruction.operands[1] else { return Err("this table of targets".to_owned()) };
-        let Some((Local::Targets(list), _)) = self.find(name) else {
+        let Some((Local::Targets(declared), _)) = self.find(name) else {
             return Err(format!("the table `{name:.60}`, which is not declared"));
         };
-        let mut targets = Vec::new();
-        for name in self.target_lists[list as usize].clone() {
-            targets.push(self.label(&Operand::Name(name, 0))?);
-        }
-        if targets.is_empty() {
-            return Err("a table with no targets".to_owned());
-        }
+        let table = self.declared_tables[declared as usize].clone()?;
         let a = self.source(&instruction.operands[0], Scalar::U32)?;
         let wide = self.temporary(Width::W64)?;
         self.emit_one(select::<One<Extend<u32, u32, u64>>>, wide, a);
         let target = self.code.sites.len() as u32;
-        self.code.sites.push(Site { targets: Some(targets), ..Site::default() });
+        self.code.sites.push(Site { table: Some(table), ..Site::default() });
         self.emit_control(Spec { a: wide, target, ..Spec::new(select_plain::<control::Indirect>) });
         Ok(())
     }

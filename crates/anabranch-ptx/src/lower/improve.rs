@@ -105,7 +105,7 @@ impl Lower<'_, '_> {
     /// Where jumps go.
     fn targets(&self) -> HashSet<u32> {
         let jumps = self.label_uses.iter().filter_map(|&at| self.specs.get(at as usize)).map(|spec| spec.target);
-        jumps.chain(self.code.sites.iter().flat_map(|site| site.targets.iter().flatten().copied())).collect()
+        jumps.chain(self.code.tables.iter().flatten().copied()).collect()
     }
 
     /// Moves what is the same in all blocks before them: what writes a register that nothing else writes, from what is the
@@ -410,7 +410,7 @@ impl Lower<'_, '_> {
                 spec.target = moved(spec.target);
             }
         }
-        for target in self.code.sites.iter_mut().flat_map(|site| site.targets.iter_mut().flatten()) {
+        for target in self.code.tables.iter_mut().flatten() {
             *target = moved(*target);
         }
         self.specs = specs;
