@@ -4,15 +4,31 @@ use crate::context::ContextCore;
 use crate::error::{Result, ResultExt};
 use crate::thread_capture_mode;
 use anabranch_hal::CaptureMode;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Restores the thread's capture mode when it is dropped.
+thread_local! {
+    /// What the guards of this thread restore, in the order in which they were made.
+    static GUARDS: RefCell<Vec<Guarded>> = const { RefCell::new(Vec::new()) };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Guarded {
+    ticket: u64,
+    /// The address of the driver, whose modes are its own.
+    driver: usize,
+    before: CaptureMode,
+}
+
+/// Ends a thread's capture mode when it is dropped: the thread then has the mode of the guard that was made last of those that
+/// there still are, or the mode that it had before all of them.
 #[must_use = "the mode holds until the guard is dropped"]
 pub struct CaptureModeGuard {
     context: Arc<ContextCore>,
     before: CaptureMode,
+    ticket: u64,
     /// It belongs to one thread.
     thread: PhantomData<*const ()>,
 }
@@ -27,19 +43,45 @@ impl CaptureModeGuard {
             .driver()
             .thread_exchange_capture_mode(mode)
             .during("exchanging the thread's capture mode", || context.place())?;
-        Ok(Self { context: context.clone(), before, thread: PhantomData })
+        let ticket = NEXT.replace(NEXT.get() + 1);
+        let driver = Arc::as_ptr(context.shared_driver()).addr();
+        // A thread that is ending does not know the order of its guards any more.
+        let _ = GUARDS.try_with(|guards| guards.borrow_mut().push(Guarded { ticket, driver, before }));
+        Ok(Self { context: context.clone(), before, ticket, thread: PhantomData })
     }
 
-    /// The mode that the thread had before, which is restored.
+    /// The mode that the thread had when the guard was made.
     pub fn before(&self) -> CaptureMode {
         self.before
+    }
+
+    /// The mode that the thread is to have without this guard. `None`: another guard decides.
+    fn restored(&self) -> Option<CaptureMode> {
+        let restored = GUARDS.try_with(|guards| {
+            let mut guards = guards.borrow_mut();
+            let Some(place) = guards.iter().rposition(|guarded| guarded.ticket == self.ticket) else {
+                return Some(self.before);
+            };
+            let own = guards.remove(place);
+            // Guards may be dropped out of order: what this one would restore, the next one restores then.
+            match guards[place..].iter_mut().find(|guarded| guarded.driver == own.driver) {
+                Some(next) => {
+                    next.before = own.before;
+                    None
+                }
+                None => Some(own.before),
+            }
+        });
+        restored.unwrap_or(Some(self.before))
     }
 }
 
 impl Drop for CaptureModeGuard {
     fn drop(&mut self) {
-        // Exchanging modes does not fail where it succeeded before.
-        let _ = thread_capture_mode::set(self.context.driver(), self.before);
+        if let Some(mode) = self.restored() {
+            // Exchanging modes does not fail where it succeeded before.
+            let _ = thread_capture_mode::set(self.context.driver(), mode);
+        }
     }
 }
 
