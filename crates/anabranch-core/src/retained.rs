@@ -14,6 +14,7 @@ use anabranch_hal::Access;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// Something that a graph retains.
@@ -30,6 +31,8 @@ pub struct Retained {
     host_work: Vec<Arc<RepeatableHostWork>>,
     /// How often each host function is referred to, in the order of `host_work`.
     host_work_counts: Vec<usize>,
+    /// The place of each host function in `host_work`, by its address.
+    host_work_places: HashMap<usize, usize>,
 }
 
 /// Memory with the numbers of references that read it and that write it.
@@ -197,17 +200,30 @@ impl Retained {
 
     /// Retains a host function.
     pub fn add_host_work(&mut self, work: &Arc<RepeatableHostWork>) {
-        match self.place_of_host_work(work) {
-            Some(place) => self.host_work_counts[place] += 1,
-            None => {
+        match self.host_work_places.entry(Arc::as_ptr(work).addr()) {
+            Entry::Occupied(place) => self.host_work_counts[*place.get()] += 1,
+            Entry::Vacant(place) => {
+                place.insert(self.host_work.len());
                 self.host_work.push(work.clone());
                 self.host_work_counts.push(1);
             }
         }
     }
 
-    fn place_of_host_work(&self, work: &Arc<RepeatableHostWork>) -> Option<usize> {
-        self.host_work.iter().position(|known| Arc::ptr_eq(known, work))
+    /// Takes [`add_host_work`](Self::add_host_work) back. Returns the host function if nothing refers to it any more.
+    fn remove_host_work(&mut self, work: &Arc<RepeatableHostWork>) -> Option<Arc<RepeatableHostWork>> {
+        let place = *self.host_work_places.get(&Arc::as_ptr(work).addr())?;
+        self.host_work_counts[place] -= 1;
+        if self.host_work_counts[place] > 0 {
+            return None;
+        }
+        self.host_work_places.remove(&Arc::as_ptr(work).addr());
+        self.host_work_counts.swap_remove(place);
+        let removed = self.host_work.swap_remove(place);
+        if let Some(moved) = self.host_work.get(place) {
+            self.host_work_places.insert(Arc::as_ptr(moved).addr(), place);
+        }
+        Some(removed)
     }
 
     /// The memory, each piece once, in ascending order of the ids.
@@ -262,13 +278,7 @@ impl Retained {
             }
         }
         for work in &references.host_work {
-            if let Some(place) = self.place_of_host_work(work) {
-                self.host_work_counts[place] -= 1;
-                if self.host_work_counts[place] == 0 {
-                    self.host_work_counts.swap_remove(place);
-                    released.host_work.push(self.host_work.swap_remove(place));
-                }
-            }
+            released.host_work.extend(self.remove_host_work(work));
         }
         released
     }
