@@ -2,6 +2,7 @@
 
 use super::ancestors::AncestorSets;
 use super::conditional::ConditionalValue;
+use super::instances::FEW;
 use super::node::{Action, ConditionalAction, Node};
 use super::state::{Contents, GraphState, Place};
 use anabranch_hal::{Failure, GraphNodeHandle, Result, Status};
@@ -53,6 +54,7 @@ impl GraphState {
             ancestors: AncestorSets::default(),
             conditionals,
             instances: Vec::new(),
+            most_instances: FEW,
             clones: Vec::new(),
         };
         *self.lock() = contents;

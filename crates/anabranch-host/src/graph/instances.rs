@@ -6,13 +6,26 @@ use anabranch_hal::{Failure, Result, Status};
 use std::ptr;
 use std::sync::{Arc, Weak};
 
+/// So many executable graphs of a graph are noted before it is looked which of them there still are.
+pub(super) const FEW: usize = 8;
+
 impl GraphState {
     /// Notes that an executable graph was made from this graph, or updated from it.
     pub(crate) fn note_instance(&self, instance: Weak<dyn Instance>, updated: bool) {
         let mut contents = self.lock();
-        let is_own = |made: &Made| made.instance.ptr_eq(&instance);
-        let updated = updated && !contents.instances.iter().any(|made| is_own(made) && !made.updated);
-        contents.instances.retain(|made| made.instance.strong_count() > 0 && !is_own(made));
+        let mut updated = updated;
+        if updated {
+            // It may have been made from this graph.
+            contents.instances.retain(|made| {
+                let is_own = made.instance.ptr_eq(&instance);
+                updated &= !is_own || made.updated;
+                !is_own
+            });
+        }
+        if contents.instances.len() >= contents.most_instances {
+            contents.instances.retain(|made| made.instance.strong_count() > 0);
+            contents.most_instances = FEW.max(2 * contents.instances.len());
+        }
         let with_memory = contents.marks.memory;
         contents.instances.push(Made { instance, with_memory, updated });
         contents.note_instance();
@@ -56,8 +69,14 @@ impl GraphState {
 
     /// The last launch of the last executable graph that was made when the graph had memory.
     pub(crate) fn last_launch_with_memory(&self) -> Option<Position> {
-        let made = self.lock().instances.clone();
-        let last = made.iter().rev().filter(|made| made.with_memory).find_map(|made| made.instance.upgrade());
+        let contents = self.lock();
+        if !contents.marks.memory {
+            return None;
+        }
+        let mut made = contents.instances.iter().rev().filter(|made| made.with_memory);
+        let last = made.find_map(|made| made.instance.upgrade());
+        // It may be dropped here.
+        drop(contents);
         last.and_then(|last| last.last_launch())
     }
 }

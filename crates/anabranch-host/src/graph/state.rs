@@ -69,6 +69,8 @@ pub(crate) struct Contents {
     pub(super) ancestors: AncestorSets,
     /// The executable graphs that were made or updated from it, from the first on.
     pub(crate) instances: Vec<Made>,
+    /// Of how many it is looked next which of them there still are.
+    pub(super) most_instances: usize,
     /// The graphs that were cloned from it, for callers or for nodes.
     pub(super) clones: Vec<Weak<GraphState>>,
 }
