@@ -76,6 +76,10 @@ impl SharedMemory<'_> {
             ))
             .raise()
         };
+        if bytes.is_empty() {
+            // Nothing has no alignment.
+            return &mut [];
+        }
         match bytemuck::try_cast_slice_mut(bytes) {
             Ok(slice) => slice,
             Err(_) => KernelFault::illegal_address(format!(
@@ -166,6 +170,14 @@ mod tests {
         let mut seen = Vec::new();
         block.phase(|thread, _| seen.push((thread.linear(), thread.global_x(), thread.global_y())));
         assert_eq!(seen, [(0, 3, 4), (1, 4, 4), (2, 5, 4), (3, 3, 5), (4, 4, 5), (5, 5, 5)]);
+    }
+
+    #[test]
+    fn no_shared_memory_is_a_slice_of_nothing() {
+        let mut memory = [0u8; 0];
+        let mut block = Block::new([0; 3], [1; 3], [1; 3], &mut memory);
+        assert!(block.shared().slice::<u128>().is_empty());
+        assert!(block.shared().slice_at::<u64>(0, 0).is_empty());
     }
 
     #[test]
