@@ -97,6 +97,8 @@ fn only_whole_managed_buffers_are_attached() {
     stream.attach(all, MemoryAttachment::Host).unwrap();
     refused(stream.fill(&mut memory, 1));
     stream.attach(&mut empty, MemoryAttachment::Host).unwrap();
+    let mut of_no_size = context.allocate_managed::<()>(7).unwrap();
+    stream.attach(&mut of_no_size, MemoryAttachment::Host).unwrap();
 }
 
 /// The work of other streams that uses the memory is over before it is attached.

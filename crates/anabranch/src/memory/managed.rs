@@ -191,7 +191,7 @@ impl Stream {
                 .with_hint("attach the whole buffer")
                 .at(core.place()));
         }
-        if slice.is_empty() {
+        if slice.byte_len() == 0 {
             return memory.require_context(core, operation);
         }
         core.attach(memory, attachment)
