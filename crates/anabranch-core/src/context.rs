@@ -279,11 +279,22 @@ impl ContextCore {
     }
 
     /// Held while the driver is called with work that needs the host, or the work of another context or process, to make progress.
-    /// Meanwhile, no other thread begins to wait for the whole context in a call that makes others wait. `None`: this driver has no
-    /// such calls.
-    #[inline]
+    /// Meanwhile, no other thread begins to wait for the whole context in a call that makes others wait. `None`: the work is none of
+    /// these, or this driver has no such calls. Whether it could be held is found out each time.
+    #[inline(always)]
     #[track_caller]
-    pub fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
+    pub fn submit_host_bound_if(&self, is_host_bound: bool) -> Option<RwLockReadGuard<'_, ()>> {
+        if is_host_bound {
+            return self.submit_host_bound();
+        }
+        if cfg!(debug_assertions) && !reaper::is_here() {
+            self.shared.may_submit_host_bound();
+        }
+        None
+    }
+
+    #[track_caller]
+    fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
         if reaper::is_here() {
             return None;
         }

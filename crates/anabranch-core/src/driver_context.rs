@@ -99,7 +99,7 @@ impl DriverContext {
     /// A thread with locks that come later must not ask for [`submit_host_bound`](Self::submit_host_bound).
     #[track_caller]
     pub fn may_submit_host_bound(&self) {
-        self.host_bound.may_be_locked();
+        self.host_bound.may_be_read_recursive();
     }
 
     /// Held while a stream joins a capture, so that no thread of this library records in the legacy stream meanwhile, which

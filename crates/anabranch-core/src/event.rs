@@ -468,7 +468,7 @@ impl OpenStream {
     #[inline]
     fn begin_to_wait_for(&self, event: &EventCore) -> Option<RwLockReadGuard<'_, ()>> {
         let is_of_context = !event.is_shared() && event.context().is_same(self.context());
-        if is_of_context { None } else { self.context().submit_host_bound() }
+        self.context().submit_host_bound_if(!is_of_context)
     }
 
     /// After a wait for an event: the stream may have joined the capture of another library.

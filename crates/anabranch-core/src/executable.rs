@@ -285,7 +285,7 @@ impl ExecutableCore {
         excluding.require_no_foreign_use(submission.operation()).map_err(|error| error.at(self.source.place()))?;
         // Of the context that the work is pending in, and of that whose memory it uses.
         let contexts = [submission.stream().context(), &self.context];
-        let host_bound = state.traits.waits_for_host.then(|| contexts.map(|context| context.submit_host_bound()));
+        let host_bound = contexts.map(|context| context.submit_host_bound_if(state.traits.waits_for_host));
         let launched = submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }

@@ -85,6 +85,16 @@ impl<T: ?Sized> RwLock<T> {
         self.position.check(Access::Exclusive);
     }
 
+    /// As [`may_be_locked`](Self::may_be_locked), for [`read_recursive`](Self::read_recursive).
+    ///
+    /// # Panics
+    /// As [`read_recursive`](Self::read_recursive).
+    #[inline]
+    #[track_caller]
+    pub fn may_be_read_recursive(&self) {
+        self.position.check(Access::Shared);
+    }
+
     /// Whether somebody has locked it for writing at this moment. If not, what was written under the lock before is seen.
     #[inline]
     pub fn is_locked_exclusive(&self) -> bool {

@@ -222,6 +222,9 @@ fn safety_126_a_use_of_memory_behind_another_context_is_made_beside_no_call_that
     };
     Elsewhere::holds_up(read, |_, stream, mut memory| stream.fill(&mut memory, 2u32).unwrap());
     Elsewhere::holds_up(read, |_, _, memory| drop(memory));
+    let read_legacy =
+        move |elsewhere: &Elsewhere, stream: &Stream| read(elsewhere, &stream.context().legacy_stream().unwrap());
+    Elsewhere::holds_up(read_legacy, |_, _, memory| drop(memory));
 }
 
 #[test]

@@ -42,11 +42,14 @@ impl StreamOrdered<'_> {
         // The stream may have ended and have been opened again.
         let home = uses.iter().map(|last| &last.stream).find(|stream| stream.is_same(self.home)).unwrap_or(self.home);
         let memory = StreamOrdered { home, ..self };
+        // Asked for before what may be recorded in the legacy stream, which its holder may do.
+        let is_elsewhere = uses.iter().any(|last| !last.stream.context().is_same(self.context));
+        let host_bound = self.context.submit_host_bound_if(is_elsewhere);
         let streams = || std::iter::once(home).chain(uses.iter().map(|last| &last.stream));
         let recording = streams().find_map(|stream| recording_in(stream));
         let is_barred = streams().any(|stream| stream.is_barred_by_a_capture());
         let freed = if is_barred { None } else { memory.free_behind_uses(&uses) };
-        drop(recording);
+        drop((recording, host_bound));
         freed.unwrap_or_else(|| {
             memory.free_when_unused(&uses);
             Ok(())
@@ -56,6 +59,8 @@ impl StreamOrdered<'_> {
     /// Frees it in the order of its stream, or of a stream of its own if that has ended, behind the uses in all streams.
     /// `None`: a capture that was begun in the meantime keeps it from being freed, or the context is lost, which has no new
     /// events, streams and waits.
+    ///
+    /// For uses in other contexts, the caller holds [`ContextCore::submit_host_bound_if`].
     fn free_behind_uses(self, uses: &[LastUse]) -> Option<Result<()>> {
         let home = self.home;
         let add = |mut events: Vec<SyncEvent>, last: &LastUse| -> Result<Vec<SyncEvent>> {

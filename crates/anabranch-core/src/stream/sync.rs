@@ -344,9 +344,9 @@ impl StreamCore {
 
     /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,
     /// belongs to another thread, or cannot wait for the events because its context is lost.
+    ///
+    /// For events of other contexts, the caller holds [`ContextCore::submit_host_bound_if`].
     pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
-        let is_elsewhere = events.iter().any(|earlier| !earlier.event.context().is_same(&self.context));
-        let _host_bound = is_elsewhere.then(|| self.context.submit_host_bound());
         let mut sync = self.sync.lock();
         let (handle, _) = sync.live().filter(|_| self.can_record())?;
         let operation = "freeing in stream order";
@@ -443,7 +443,7 @@ impl OpenStream {
         trace::queued_elsewhere!(stream = self.id, behind = earlier.id; stream, behind, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
         let is_elsewhere = !earlier.context.is_same(&self.context);
-        let _host_bound = is_elsewhere.then(|| self.context.submit_host_bound());
+        let _host_bound = self.context.submit_host_bound_if(is_elsewhere);
         // Nothing of the earlier stream is locked: this stream may have no room, and wait until the program makes some.
         self.wait_for_raw(handle, &recorded.event)?;
         self.has_waited_for(&recorded.point);
