@@ -70,10 +70,15 @@ impl<P: Awaitable> WaitQueues<P> {
             *shared = !waiter.is_alone();
             let point = waiter.point();
             let queue = queues.entry(point.queue()).or_insert_with(|| spare.pop().unwrap_or_default());
-            // They mostly come in order.
             let value = point.value();
-            let later = queue.iter().rev().take_while(|other| other.point().value() > value).count();
-            queue.insert(queue.len() - later, waiter);
+            // They mostly come in order.
+            let place = match queue.back() {
+                Some(last) if last.point().value() > value => {
+                    queue.partition_point(|other| other.point().value() <= value)
+                }
+                _ => queue.len(),
+            };
+            queue.insert(place, waiter);
         }
     }
 
