@@ -115,7 +115,12 @@ fn with_current_if<R>(is_meant: impl Fn(&Stream) -> bool, body: impl FnOnce(Opti
         others.push(stream);
         None
     };
-    let entered = CURRENT.try_with(|current| current.borrow().iter().rev().find_map(|(_, stream)| open(stream)));
+    let entered = CURRENT.try_with(|current| {
+        let mut current = current.borrow_mut();
+        // Streams that are gone are those of leaked guards.
+        while current.pop_if(|(_, stream)| stream.strong_count() == 0).is_some() {}
+        current.iter().rev().find_map(|(_, stream)| open(stream))
+    });
     let mut made = || MADE.try_with(|made| made.borrow().iter().rev().find_map(&mut open)).ok().flatten();
     let stream = entered.ok().flatten().or_else(&mut made);
     // These may be the last references, so that the streams end here, outside of the borrows.
