@@ -93,7 +93,8 @@ pub fn is_here() -> bool {
 /// Waits until all deferred drops are done, except those that must wait for more work to complete.
 ///
 /// A background thread frees buffers of kinds whose freeing blocks, unloads modules, closes contexts, and drops closures
-/// that the library has retained. Call this function before measuring free memory. It is not needed for correctness.
+/// that the library has retained. Call this function before measuring free memory. It is not needed for correctness. Memory
+/// that was allocated in stream order is freed in stream order then: synchronize the context afterwards if that counts, too.
 pub fn flush_deferred_drops() {
     // What is dropped on the reaper's thread may call this too, which cannot wait for itself.
     if InsideWork::is_entered() || is_here() {

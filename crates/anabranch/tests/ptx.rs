@@ -105,6 +105,10 @@ fn text_that_is_wrong_is_refused_with_its_line() {
     let unknown = refused(&text(".visible .entry k() { bogus.u32 1; ret; }"));
     assert_eq!(unknown.status(), Status::INVALID_PTX);
     assert!(unknown.log().is_some_and(|log| log.contains("bogus")), "{unknown}");
+    let too_much = ".visible .entry k() { .shared .b8 s[49153]; .reg .b32 %r; mov.u32 %r, s; ret; }";
+    let shared = refused(&text(too_much));
+    assert_eq!(shared.status(), Status::INVALID_PTX);
+    assert!(shared.log().is_some_and(|log| log.contains("49153 bytes of shared variables")), "{shared}");
 }
 
 #[test]
