@@ -10,6 +10,7 @@ use crate::ranks;
 use anabranch_hal::{Detail, Failure, Status, Thrown, contain};
 use anabranch_sync::{Mutex, Rank, require_none_held};
 use smallvec::SmallVec;
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,11 +46,13 @@ struct Report {
 struct Panic {
     message: String,
     is_reported: AtomicBool,
+    /// What the program wants to have kept until then.
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Panic {
     fn new(thrown: &Thrown) -> Arc<Self> {
-        Arc::new(Self { message: thrown.message(), is_reported: AtomicBool::new(false) })
+        Arc::new(Self { message: thrown.message(), is_reported: AtomicBool::new(false), _kept: thrown.kept().cloned() })
     }
 }
 
@@ -57,6 +60,19 @@ impl Report {
     fn is_reported(&self) -> bool {
         self.panic.is_reported.load(Ordering::Acquire)
     }
+}
+
+/// Takes out those that another context has reported.
+fn take_reported(reports: &mut VecDeque<Report>) -> Vec<Report> {
+    let mut gone = Vec::new();
+    let mut index = 0;
+    while index < reports.len() {
+        match reports[index].is_reported() {
+            true => gone.extend(reports.remove(index)),
+            false => index += 1,
+        }
+    }
+    gone
 }
 
 /// If nobody asks for them, only this many panics are kept, the last ones: streams may have gone with theirs.
@@ -74,9 +90,12 @@ impl PanicReports {
     pub fn note(&self, streams: &[u64], thrown: &Thrown) {
         let panic = Panic::new(thrown);
         let mut reports = self.reports.lock();
-        if !Self::has(&reports, streams) {
-            self.add(&mut reports, streams, &panic);
+        if Self::has(&reports, streams) {
+            return drop(reports);
         }
+        let gone = self.add(&mut reports, streams, &panic);
+        drop(reports);
+        drop(gone);
     }
 
     /// Notes a panic of work of these streams of several contexts. It is reported once, by one of them.
@@ -90,7 +109,8 @@ impl PanicReports {
         }
         let panic = Panic::new(thrown);
         for (reports, streams) in places {
-            reports.add(&mut reports.reports.lock(), streams, &panic);
+            let gone = reports.add(&mut reports.reports.lock(), streams, &panic);
+            drop(gone);
         }
     }
 
@@ -99,13 +119,17 @@ impl PanicReports {
         reports.iter().any(|report| report.streams[..] == *streams && !report.is_reported())
     }
 
-    fn add(&self, reports: &mut VecDeque<Report>, streams: &[u64], panic: &Arc<Panic>) {
-        reports.retain(|report| !report.is_reported());
+    /// Adds a report, and returns those that are not needed any more, which are dropped without the lock: they may keep something of
+    /// the program.
+    #[must_use]
+    fn add(&self, reports: &mut VecDeque<Report>, streams: &[u64], panic: &Arc<Panic>) -> Vec<Report> {
+        let mut gone = take_reported(reports);
         if reports.len() == MOST {
-            reports.pop_front();
+            gone.extend(reports.pop_front());
         }
         reports.push_back(Report { streams: SmallVec::from_slice(streams), panic: panic.clone() });
         self.any.store(true, Ordering::Release);
+        gone
     }
 
     /// Reports a panic of work of a stream, once.
@@ -132,20 +156,23 @@ impl PanicReports {
         operation: &'static str,
         place: impl FnOnce() -> String,
     ) -> Result<()> {
-        let found = {
+        let (found, gone) = {
             let mut reports = self.reports.lock();
-            // Another context may report one of them meanwhile.
-            reports.retain(|report| !report.is_reported());
+            let mut gone = take_reported(&mut reports);
             let mut found = None;
             while found.is_none()
-                && let Some(index) = reports.iter().position(&wanted)
+                && let Some(taken) = reports.iter().position(&wanted).and_then(|index| reports.remove(index))
             {
-                let taken = reports.remove(index);
-                found = taken.filter(|report| !report.panic.is_reported.swap(true, Ordering::AcqRel));
+                // Another context may report it meanwhile.
+                match taken.panic.is_reported.swap(true, Ordering::AcqRel) {
+                    false => found = Some(taken),
+                    true => gone.push(taken),
+                }
             }
             self.any.store(!reports.is_empty(), Ordering::Release);
-            found
+            (found, gone)
         };
+        drop(gone);
         match found {
             Some(report) => {
                 let failure = Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(report.panic.message.clone()));

@@ -106,7 +106,7 @@ pub use memory::{
 pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};
 pub use object::{ObjectHandle, ObjectId, Objects};
-pub use panic::{Thrown, contain};
+pub use panic::{Raised, Thrown, contain};
 pub use recapture::{RecaptureChanges, RecaptureRecord, RecapturedNode};
 pub use status::Status;
 pub use stream::{

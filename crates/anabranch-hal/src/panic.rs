@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Calls code of the program: a closure that it gave away, a waker, a hook, or the drop of any of these. If the code
 /// unwinds, the unwinding ends here. Everything of the library and the drivers that calls such code uses this function,
@@ -28,11 +29,33 @@ impl Thrown {
 
     /// The message of a panic.
     pub fn message(&self) -> String {
+        if let Some(raised) = self.payload().downcast_ref::<Raised>() {
+            return raised.message.clone();
+        }
         match (self.payload().downcast_ref::<&str>(), self.payload().downcast_ref::<String>()) {
             (Some(text), _) => (*text).to_owned(),
             (None, Some(text)) => text.clone(),
             (None, None) => "with a value that is not text".to_owned(),
         }
+    }
+
+    /// What is kept until the panic is reported, or is not to be reported any more.
+    pub fn kept(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.payload().downcast_ref::<Raised>().map(|raised| &raised.kept)
+    }
+}
+
+/// A value to unwind with, for bindings of languages whose exceptions are more than a message.
+pub struct Raised {
+    /// The message of the panic.
+    pub message: String,
+    /// What the library keeps until it reports the panic, or will not report it any more.
+    pub kept: Arc<dyn Any + Send + Sync>,
+}
+
+impl fmt::Debug for Raised {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Raised").field(&self.message).finish()
     }
 }
 

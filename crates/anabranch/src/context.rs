@@ -146,6 +146,25 @@ impl Context {
         self.core.synchronize()
     }
 
+    /// Waits as [`synchronize`](Self::synchronize) does, and leaves panics of closures to be reported by whoever synchronizes next. For
+    /// bindings of other languages, whose waits can be given up: what nobody hears any more is not lost.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize), except for panics.
+    #[track_caller]
+    pub fn synchronize_unreported(&self) -> Result<()> {
+        self.core.synchronize_unreported("synchronizing a context")
+    }
+
+    /// Reports a panic of a closure of the context that was not reported yet, without waiting.
+    ///
+    /// # Errors
+    /// [`CUDA_ERROR_LAUNCH_FAILED (719)`](crate::Status::LAUNCH_FAILED) with the message of the panic.
+    #[track_caller]
+    pub fn report_panic(&self) -> Result<()> {
+        self.core.panics().report_any("reporting a panic", || self.core.place())
+    }
+
     /// Whether using memory without an order made by the program is an error: see
     /// [`set_strict_order`](Self::set_strict_order).
     pub fn strict_order(&self) -> bool {

@@ -8,6 +8,7 @@ use anabranch::{
     CaptureMode, Context, ContextFlags, DualModule, Error, ErrorKind, HostFunction, LaunchConfig, NodeWork, Status,
     Stream, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
 };
+use anabranch::hal::Raised;
 use common::{hold, host, until};
 use futures::executor::block_on;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -277,4 +278,38 @@ fn a_waker_that_panics_is_no_panic_of_the_stream() {
     block_on(future).unwrap();
     assert_unharmed("the stream", &stream);
     context.synchronize().unwrap();
+}
+
+#[test]
+fn a_wait_that_may_be_given_up_leaves_a_panic_to_others() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    host_function(&stream, "for the next one");
+    context.synchronize_unreported().unwrap();
+    assert_reported(context.report_panic(), "report_panic", "for the next one", &[]);
+    context.report_panic().unwrap();
+    host_function(&stream, "for the stream");
+    context.synchronize_unreported().unwrap();
+    assert_reported(stream.synchronize(), "synchronize", "for the stream", &[]);
+    context.report_panic().unwrap();
+}
+
+#[test]
+fn what_is_raised_is_kept_until_it_is_reported_or_will_not_be() {
+    let raise = |stream: &Stream| {
+        let kept = Arc::new(());
+        let weak = Arc::downgrade(&kept);
+        stream
+            .launch_host_func(move || std::panic::resume_unwind(Box::new(Raised { message: "raised".to_owned(), kept })))
+            .unwrap();
+        weak
+    };
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let (first, second) = (raise(&stream), raise(&stream));
+    complete(&stream);
+    until("the end of a panic that will not be reported", || second.strong_count() == 0);
+    assert_eq!(first.strong_count(), 1);
+    assert_reported(stream.synchronize(), "synchronize", "raised", &[]);
+    assert_eq!(first.strong_count(), 0);
 }

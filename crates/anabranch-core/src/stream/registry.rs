@@ -201,12 +201,22 @@ impl ContextCore {
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let operation = "synchronizing a context";
+        self.synchronize_unreported(operation)?;
+        self.panics().report_any(operation, || self.place())
+    }
+
+    /// As [`synchronize`](Self::synchronize), and leaves panics of closures to be reported by whoever synchronizes next.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize), except for panics.
+    #[track_caller]
+    pub fn synchronize_unreported(&self, operation: &'static str) -> Result<()> {
         trace::span!("synchronizing a context", device = %self.device());
         let points: Vec<_> =
             self.streams().iter().map(|stream| TimelinePoint::advance(stream.shared().timeline())).collect();
         self.driver().context_synchronize(&self.call(operation)).during(operation, || self.place())?;
         points.iter().for_each(TimelinePoint::reached);
-        self.panics().report_any(operation, || self.place())
+        Ok(())
     }
 
     /// Lets the context know of the work of its streams. Called with the first of them.

@@ -153,6 +153,8 @@ pub(crate) const CALLS: &[Call] = &[
         Ok(())
     }),
     call("Context::synchronize", |world, _| world.context.synchronize()),
+    call("Context::synchronize_unreported", |world, _| world.context.synchronize_unreported()),
+    call("Context::report_panic", |world, _| world.context.report_panic()),
     call("Event::as_raw", |world, _| {
         assert_ne!(world.events[0].as_raw(), world.events[1].as_raw());
         Ok(())
