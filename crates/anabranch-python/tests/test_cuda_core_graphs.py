@@ -309,6 +309,24 @@ def test_builders_that_are_not_joined(device, add, number):
     refuse(ValueError, "Must join with at least two graph builders", GraphBuilder.join, builder)
 
 
+def test_a_builder_forgets_a_capture_that_has_failed(device, stream):
+    builder = stream.create_graph_builder().begin_building()
+    body = builder.if_then(builder.create_condition(1)).begin_building()
+    body.end_building()
+    _, fork = builder.split(2)
+    fork.callback(int)
+    with pytest.raises(CUDAError, match="UNJOINED"):
+        builder.end_building()
+    called = []
+    builder.begin_building()
+    builder.if_then(builder.create_condition(1)).begin_building().end_building()
+    builder.callback(lambda: called.append(None))
+    graph = builder.end_building().complete()
+    graph.launch(stream)
+    stream.sync()
+    assert called == [None]
+
+
 def test_forks_of_forks(device, stream, add):
     numbers = [device.allocate(4, stream=stream) for _ in range(3)]
     builder = device.create_graph_builder().begin_building()
@@ -318,7 +336,7 @@ def test_forks_of_forks(device, stream, add):
         launch(part, ONE, add, number, 1, 1)
     assert GraphBuilder.join(first, second) is first
     assert GraphBuilder.join(builder, first) is builder
-    assert builder._forks == 0
+    assert builder._capture.forks == 0
     builder.end_building().complete().launch(stream)
     assert [read(stream, number) for number in numbers] == [1, 1, 1]
 

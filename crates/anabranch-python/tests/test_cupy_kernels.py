@@ -261,3 +261,13 @@ def test_compilers_log():
     file = io.StringIO()
     exception.dump(file)
     assert file.getvalue().startswith("NVRTC compilation error: ") and "Options: -DX=1" in file.getvalue()
+
+
+def test_text_that_begins_with_many_comments():
+    """Whether it is PTX is found out in the time that it takes to read it."""
+    from anabranch.cupy._raw import _PTX
+
+    comment = "/* a licence * and more */\n// a line\n"
+    assert _PTX.match(comment * 1000 + ".version 8.0")
+    assert not _PTX.match(comment * 1000 + 'extern "C" __global__ void f() {}')
+    assert not _PTX.match("/* never closed " * 1000)

@@ -22,7 +22,7 @@ __all__ = ["RawKernel", "RawModule"]
 
 _STANDARD = re.compile(r"-{1,2}std\b")
 # The first thing in PTX that is no comment.
-_PTX = re.compile(r"(?:\s|//[^\n]*(?:\n|$)|/\*.*?\*/)*\.version\b", re.DOTALL)
+_PTX = re.compile(r"(?:\s|//[^\n]*(?:\n|$)|/\*(?:[^*]|\*(?!/))*\*/)*\.version\b")
 
 
 class _Code(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from typing import TYPE_CHECKING
 
 from ._event import Event
@@ -79,8 +80,10 @@ def _measured(collection: _Collection, flag: int, stream: Stream, name: str) -> 
 def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> None:
     """Begins to measure activities of this module: those with the flags of `cuda_filter`. May be nested.
 
-    Waits for all devices first, unless `synchronize` is false. Raises ``RuntimeError`` as the function `synchronize` does.
+    Waits for all devices first, unless `synchronize` is false. Raises ``RuntimeError`` as the function `synchronize` does, and
+    ``TypeError`` for flags that are no integer.
     """
+    cuda_filter = operator.index(cuda_filter)
     if synchronize:
         _synchronize()
     _collections.append(_Collection(cuda_filter))

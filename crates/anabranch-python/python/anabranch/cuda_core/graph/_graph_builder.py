@@ -28,6 +28,16 @@ _NOT_FINISHED = "Graph has not finished building."
 _TAKEN = "the graph of a condition's body is a part of another graph since the builder of that has ended"
 
 
+class _Capture:
+    """What a builder knows of a capture."""
+
+    def __init__(self) -> None:
+        # How many builders have been split off, and not joined.
+        self.forks = 0
+        # What conditional nodes run.
+        self.bodies: list[tuple[_anabranch.ConditionalNode, int, GraphBuilder]] = []
+
+
 class GraphBuilder(Uncopied):
     """Captures what is submitted to a stream as a graph. `Device.create_graph_builder` and `Stream.create_graph_builder`
     make builders. A builder stands for its stream wherever one is expected.
@@ -38,15 +48,12 @@ class GraphBuilder(Uncopied):
     _mode: _Mode
     # The builder that began the capture, if that is another one: a cycle would keep builders that are dropped.
     _beginner: GraphBuilder | None
-    # How many builders of the capture have been split off, and not joined.
-    _forks: int
+    _capture: _Capture
     _graph: _anabranch.Graph | None = None
     # The graph as the program has seen it.
     _definition: GraphDefinition | None = None
     # Whether the graph has become a part of another one.
     _is_taken: bool = False
-    # What conditional nodes of the capture run.
-    _bodies: list[tuple[_anabranch.ConditionalNode, int, GraphBuilder]]
 
     def __init__(self) -> None:
         raise NotImplementedError(
@@ -59,7 +66,7 @@ class GraphBuilder(Uncopied):
         builder = cls.__new__(cls)
         builder._stream, builder._kind, builder._mode = stream, kind, "relaxed"
         builder._beginner = root
-        builder._forks, builder._graph, builder._bodies = 0, None, []
+        builder._graph, builder._capture = None, _Capture()
         return builder
 
     @property
@@ -86,7 +93,7 @@ class GraphBuilder(Uncopied):
         stream, self._stream = self._stream, None
         graph, self._graph = self._graph, None
         definition, self._definition = self._definition, None
-        self._bodies = []
+        self._capture.bodies = []
         if graph is not None and definition is None:
             call(graph.close)
         if stream is None or stream.is_closed or self._kind == "forked":
@@ -142,6 +149,7 @@ class GraphBuilder(Uncopied):
             raise RuntimeError("Graph builder is already building.")
         call(stream._open().begin_capture, _MODES[mode])
         self._mode, self._began, self._captures = _MODES[mode], True, True
+        self._capture = _Capture()
         return self
 
     @property
@@ -164,7 +172,7 @@ class GraphBuilder(Uncopied):
         if self._status() == "none":
             raise RuntimeError("Graph builder is not building.")
         bodies = []
-        for node, index, body in self._bodies:
+        for node, index, body in self._capture.bodies:
             if body._graph is not None:
                 bodies.append((node, index, body._graph))
             elif body._began and not body.is_closed:
@@ -173,7 +181,7 @@ class GraphBuilder(Uncopied):
             self._graph = call(stream._open().end_capture, bodies)
         finally:
             self._captures = stream._default != "legacy" and self._status() != "none"
-        for _, _, body in self._bodies:
+        for _, _, body in self._capture.bodies:
             body._is_taken = True
             if body._definition is not None:
                 body._definition._hierarchy.read_only = _TAKEN
@@ -233,9 +241,9 @@ class GraphBuilder(Uncopied):
             other = Stream._init(None, None, context._device_id, context)
             other.wait(event)
             fork = GraphBuilder._init(other, "forked", self._root)
-            fork._mode = self._mode
+            fork._mode, fork._capture = self._mode, self._root._capture
             builders.append(fork)
-            self._root._forks += 1
+            fork._capture.forks += 1
         return tuple(builders)
 
     @staticmethod
@@ -254,7 +262,7 @@ class GraphBuilder(Uncopied):
                 continue
             into.stream.wait(builder.stream)
             if builder._kind == "forked":
-                builder._root._forks -= 1
+                builder._capture.forks -= 1
             builder.close()
         return into
 
@@ -276,7 +284,7 @@ class GraphBuilder(Uncopied):
     def _require_whole(self, what: str) -> None:
         if self._kind == "body":
             raise RuntimeError(f"{what} cannot be added to the body of a condition")
-        if self._root._forks:
+        if self._root._capture.forks:
             raise RuntimeError(f"{what} can be added when all split graph builders are joined")
 
     def _add_condition(
@@ -292,7 +300,7 @@ class GraphBuilder(Uncopied):
         bodies = []
         for index in range(count):
             body = GraphBuilder._init(Stream._init(None, None, context._device_id, context), "body")
-            self._bodies.append((node, index, body))
+            self._capture.bodies.append((node, index, body))
             bodies.append(body)
         return tuple(bodies)
 
@@ -323,7 +331,7 @@ class GraphBuilder(Uncopied):
         graph = child._finished(ValueError("Child graph has not finished building."))
         if not self.is_building:
             raise ValueError("Parent graph is not being built.")
-        if self._root._forks:
+        if self._root._capture.forks:
             raise RuntimeError("A child graph can be added when all split graph builders are joined")
         call(stream._open().add_child, graph, mode=self._mode)
 
