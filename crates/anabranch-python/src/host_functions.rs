@@ -7,23 +7,36 @@
 //! The threads are Python's because an interpreter that ends stops them wherever they are. There is nothing of Rust on their
 //! stacks then that would have to be left in order.
 
+use crate::kept::Kept;
 use crate::{process, threads};
-use anabranch::hal::InsideWork;
+use anabranch::hal::{InsideWork, Raised};
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How many exceptions are kept that nobody has asked for.
-const KEPT: usize = 1024;
+/// How many exceptions are kept that the library has let go of.
+const LAST: usize = 16;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
-static EXCEPTIONS: Mutex<VecDeque<(u64, PyErr)>> = Mutex::new(VecDeque::new());
+
+/// Exceptions that the library may report, by their numbers.
+struct Exceptions {
+    kept: BTreeMap<u64, Kept<PyErr>>,
+    /// Those that the library has let go of, the last ones.
+    last: VecDeque<u64>,
+}
+
+static EXCEPTIONS: Mutex<Exceptions> = Mutex::new(Exceptions { kept: BTreeMap::new(), last: VecDeque::new() });
+
+fn exceptions() -> MutexGuard<'static, Exceptions> {
+    EXCEPTIONS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Calls that no thread has begun, and how many threads wait for one.
 struct Calls {
@@ -49,14 +62,16 @@ fn calls() -> MutexGuard<'static, Calls> {
 /// The garbage collector sees it while only one object of Python has it; see [`visit_sole`](Self::visit_sole). It does not see what a
 /// graph or work in a stream has: whether an executable graph, a clone or a launch that is pending has the function, too, only the
 /// library knows, so that the references to it cannot be counted, and what is cleared would be missing when the function is called.
-pub(crate) struct Function {
+pub(crate) struct Function(Kept<Parts>);
+
+struct Parts {
     function: Py<PyAny>,
     arguments: Py<PyTuple>,
     keywords: Option<Py<PyDict>>,
 }
 
 /// What a function has raised, with its description.
-type Outcome = Result<(), (String, PyErr)>;
+type Outcome = Result<(), (String, Kept<PyErr>)>;
 
 struct Call {
     function: Arc<Function>,
@@ -83,7 +98,7 @@ impl Function {
             IS_STARTED.store(false, Ordering::Relaxed);
             return Err(error);
         }
-        Ok(Arc::new(Self { function, arguments, keywords }))
+        Ok(Arc::new(Self(Kept::new(Parts { function, arguments, keywords }))))
     }
 
     /// Shows what it refers to to the garbage collector, unless somebody else has it, too. Whoever calls this gives it to others only with
@@ -92,9 +107,9 @@ impl Function {
         if Arc::strong_count(self) > 1 {
             return Ok(());
         }
-        visit.call(&self.function)?;
-        visit.call(&self.arguments)?;
-        visit.call(&self.keywords)
+        visit.call(&self.0.function)?;
+        visit.call(&self.0.arguments)?;
+        visit.call(&self.0.keywords)
     }
 
     /// Calls it on a thread of Python, and waits for that. An exception unwinds, which the library reports to whoever
@@ -117,9 +132,10 @@ impl Function {
             forget_waiting();
         }
         if let Ok(Err((message, error))) = receiver.recv() {
-            let number = keep(error);
+            let exception = Exception::keep(error);
+            let message = format!("raised {message} (exception {})", exception.0);
             // It has been told already where the exception was raised.
-            std::panic::resume_unwind(Box::new(format!("raised {message} (exception {number})")));
+            std::panic::resume_unwind(Box::new(Raised { message, kept: Arc::new(exception) }));
         }
     }
 }
@@ -180,7 +196,7 @@ pub(crate) fn next_call(py: Python<'_>) -> PyResult<HostCall> {
         (call, is_last)
     });
     INSIDE.with(|inside| *inside.borrow_mut() = Some(InsideWork::enter()));
-    let function = &call.function;
+    let function = &*call.function.0;
     let mut arguments = function.arguments.clone_ref(py);
     if let Some(status) = call.status {
         let status = PyTuple::new(py, [status])?;
@@ -210,7 +226,7 @@ impl HostCall {
         };
         let outcome = exception.map_or(Ok(()), |exception| {
             let error = PyErr::from_value(exception);
-            Err((describe(py, &error), error))
+            Err((describe(py, &error), Kept::new(error)))
         });
         INSIDE.with(|inside| *inside.borrow_mut() = None);
         threads::end_attached();
@@ -228,20 +244,38 @@ fn describe(py: Python<'_>, error: &PyErr) -> String {
     }
 }
 
-fn keep(error: PyErr) -> u64 {
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut exceptions = EXCEPTIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let oldest = if exceptions.len() >= KEPT { exceptions.pop_front() } else { None };
-    exceptions.push_back((number, error));
-    drop(exceptions);
-    drop(oldest);
-    number
+/// The number of an exception, which is kept until the library has reported it, or will not report it any more.
+struct Exception(u64);
+
+impl Exception {
+    fn keep(error: Kept<PyErr>) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        exceptions().kept.insert(number, error);
+        Self(number)
+    }
+}
+
+impl Drop for Exception {
+    fn drop(&mut self) {
+        let mut exceptions = exceptions();
+        if !exceptions.kept.contains_key(&self.0) {
+            return;
+        }
+        // The library reports an error at this moment, perhaps, of which this is the cause.
+        exceptions.last.push_back(self.0);
+        let oldest = if exceptions.last.len() > LAST { exceptions.last.pop_front() } else { None };
+        let gone = oldest.and_then(|number| exceptions.kept.remove(&number));
+        drop(exceptions);
+        drop(gone);
+    }
 }
 
 /// The exception that a message of the library is about.
 pub(crate) fn take_exception(message: &str) -> Option<PyErr> {
     let number: u64 = message.rsplit_once("(exception ")?.1.split(')').next()?.parse().ok()?;
-    let mut exceptions = EXCEPTIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let index = exceptions.iter().position(|(kept, _)| *kept == number)?;
-    exceptions.remove(index).map(|(_, error)| error)
+    let mut exceptions = exceptions();
+    exceptions.last.retain(|last| *last != number);
+    let taken = exceptions.kept.remove(&number);
+    drop(exceptions);
+    taken.map(Kept::into_inner)
 }

@@ -8,6 +8,7 @@ mod fast_call;
 mod few;
 mod host_data;
 mod host_functions;
+mod kept;
 mod memory;
 mod process;
 mod slot;

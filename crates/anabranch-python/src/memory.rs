@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Element, TypedCall};
 use crate::few::Few;
-use crate::threads;
+use crate::kept::Kept;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{
     AddressRange, BackendKind, Buffer, BufferSlice, BufferSliceMut, Capabilities, Context, Error, MemoryPool,
@@ -216,7 +216,7 @@ impl Memory {
     ///
     /// The garbage collector does not see it. It clears what it finds to be garbage at once, and an owner that is cleared may free the memory,
     /// which work that is pending and graphs may use: only the library knows, and asking it may wait for the interpreter. The same holds
-    /// for the owner of an event, which graphs have, too, and for what a tensor of DLPack keeps, of which only its producer knows.
+    /// for the owner of an event or a stream, which other things have, too, and for what a tensor of DLPack keeps, of which only its producer knows.
     ///
     /// # Safety
     /// As for [`Buffer::from_raw_parts`].
@@ -227,17 +227,7 @@ impl Memory {
         shape: &[usize],
         owner: Py<PyAny>,
     ) -> Result<Self> {
-        struct Owner(Option<Py<PyAny>>);
-
-        impl Drop for Owner {
-            fn drop(&mut self) {
-                if let Some(owner) = self.0.take() {
-                    threads::DELETIONS.add(move |_| drop(owner));
-                }
-            }
-        }
-
-        struct Open<'a>(&'a Context, anabranch::DevicePointer, usize, Owner);
+        struct Open<'a>(&'a Context, anabranch::DevicePointer, usize, Kept<Py<PyAny>>);
 
         impl TypedCall for Open<'_> {
             type Output = Result<Memory>;
@@ -248,7 +238,7 @@ impl Memory {
             }
         }
 
-        let owner = Owner(Some(owner));
+        let owner = Kept::new(owner);
         dtype.with(Open(context, anabranch::DevicePointer(address), count(dtype, shape)?, owner))
     }
 

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 /// Refuses to be imported by another interpreter than the main one: what is kept for the process is of one interpreter.
 pub(crate) fn require_main_interpreter() -> PyResult<()> {
@@ -24,6 +25,8 @@ static IS_LOADED: AtomicBool = AtomicBool::new(false);
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 /// The thread that ends the interpreter, once it does.
 static EXITING: OnceLock<ThreadId> = OnceLock::new();
+/// Since when it does.
+static EXITING_SINCE: OnceLock<Instant> = OnceLock::new();
 
 /// Whether this process was forked from one that used the library: it has none of the library's threads.
 pub(crate) fn is_forked() -> bool {
@@ -33,6 +36,11 @@ pub(crate) fn is_forked() -> bool {
 /// Whether the interpreter is ending.
 pub(crate) fn is_exiting() -> bool {
     EXITING.get().is_some()
+}
+
+/// Whether the interpreter has been ending for so long.
+pub(crate) fn is_exiting_for(time: Duration) -> bool {
+    is_exiting() && EXITING_SINCE.get().is_some_and(|since| since.elapsed() >= time)
 }
 
 /// Notes that a driver was loaded, so that children of forks cannot use the library.
@@ -47,6 +55,7 @@ pub(crate) fn note_fork() {
 
 /// Notes that this thread ends the interpreter.
 pub(crate) fn note_exit() {
+    let _ = EXITING_SINCE.set(Instant::now());
     let _ = EXITING.set(std::thread::current().id());
     // Whoever does not see this is counted already; see `threads::attach`.
     fence(Ordering::SeqCst);
@@ -105,6 +114,13 @@ fn register() -> &'static Flag {
 /// How a thread says that it is in a call, so that either the one that ends the interpreter sees it, or it that the interpreter
 /// ends. With one lock for all threads, that lock orders them.
 const SAYING: Ordering = if cfg!(Py_GIL_DISABLED) { Ordering::SeqCst } else { Ordering::Relaxed };
+
+/// Whether this thread may have the interpreter. If not, it certainly has not: it is none of Python's threads, or in a call.
+pub(crate) fn may_have_interpreter() -> bool {
+    // SAFETY: any thread may ask at any time.
+    let is_of_python = unsafe { !ffi::PyGILState_GetThisThreadState().is_null() };
+    is_of_python && !FLAG.try_with(Cell::get).ok().flatten().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
 
 /// Whether another thread than this one is in a call.
 pub(crate) fn are_others_in_calls() -> bool {

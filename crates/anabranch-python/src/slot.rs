@@ -71,18 +71,6 @@ impl<T: Send + Sync + 'static> Slot<T> {
         self.uses.is_open()
     }
 
-    /// Shows the object to the garbage collector, unless somebody else has it, too.
-    pub(crate) fn visit<E>(&self, show: impl FnOnce(&T) -> Result<(), E>) -> Result<(), E> {
-        if !self.uses.is_idle() {
-            return Ok(());
-        }
-        // SAFETY: the garbage collector runs while no other thread is attached to the interpreter, and only those take the value.
-        match unsafe { &*self.value.get() } {
-            Some(value) if Arc::strong_count(value) == 1 => show(value),
-            _ => Ok(()),
-        }
-    }
-
     /// Closes the object. Does nothing if it is closed.
     pub(crate) fn close(&self, py: Python<'_>) {
         if self.uses.close(py) {

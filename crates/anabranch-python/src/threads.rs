@@ -1,23 +1,28 @@
 //! Threads of this module: those that wait in the place of others, one that tells Python that work is complete, and one that
 //! deletes what is Python's.
 //!
-//! A thread that has nothing to do waits for more, so that threads are started only while more calls wait at the same time than
-//! ever before.
+//! A thread that has nothing to do waits for more for a while, so that few are started.
 
 use crate::process;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 struct Jobs {
-    waiting: VecDeque<Job>,
+    /// With their numbers.
+    waiting: VecDeque<(u64, Job)>,
+    next: u64,
     idle: usize,
 }
 
-static JOBS: Mutex<Jobs> = Mutex::new(Jobs { waiting: VecDeque::new(), idle: 0 });
+/// How long a thread waits for more jobs.
+const IDLE: Duration = Duration::from_secs(10);
+
+static JOBS: Mutex<Jobs> = Mutex::new(Jobs { waiting: VecDeque::new(), next: 0, idle: 0 });
 static ADDED: Condvar = Condvar::new();
 static ATTACHED: AtomicUsize = AtomicUsize::new(0);
 
@@ -26,16 +31,29 @@ fn jobs() -> MutexGuard<'static, Jobs> {
 }
 
 /// Runs a job, which may wait, on a thread that runs nothing else meanwhile.
-pub(crate) fn run(job: impl FnOnce() + Send + 'static) {
+///
+/// # Errors
+/// The job, if there can be no thread for it.
+pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> Result<(), Job> {
     let mut jobs = jobs();
-    jobs.waiting.push_back(Box::new(job));
+    let number = jobs.next;
+    jobs.next += 1;
+    jobs.waiting.push_back((number, Box::new(job)));
     if jobs.waiting.len() <= jobs.idle {
         ADDED.notify_one();
-        return;
+        return Ok(());
     }
     drop(jobs);
-    // Without another thread, those that there are come to it when they are done.
-    start(work);
+    if start(work) {
+        return Ok(());
+    }
+    // Another thread may have become idle and have taken it.
+    let mut jobs = self::jobs();
+    let place = jobs.waiting.iter().position(|(waiting, _)| *waiting == number);
+    match place.and_then(|place| jobs.waiting.remove(place)) {
+        Some((_, job)) => Err(job),
+        None => Ok(()),
+    }
 }
 
 /// Starts a thread. False if there can be no more threads.
@@ -47,14 +65,17 @@ fn work() {
     loop {
         let mut jobs = jobs();
         jobs.idle += 1;
+        let since = Instant::now();
         let job = loop {
-            if let Some(job) = jobs.waiting.pop_front() {
-                break job;
+            if let Some((_, job)) = jobs.waiting.pop_front() {
+                break Some(job);
             }
-            jobs = ADDED.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            let Some(left) = IDLE.checked_sub(since.elapsed()) else { break None };
+            jobs = ADDED.wait_timeout(jobs, left).unwrap_or_else(PoisonError::into_inner).0;
         };
         jobs.idle -= 1;
         drop(jobs);
+        let Some(job) = job else { return };
         // A panic was printed, and whoever waits for the job sees that it ended.
         drop(anabranch::hal::contain(job));
     }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +36,16 @@ class Gate:
     def open(self) -> None:
         """Lets the work run."""
         self._event.set()
+
+
+def is_deleted(reference: weakref.ref[Any], seconds: float = 30) -> bool:
+    """Whether what the reference is to is deleted, or will be soon: the package may delete it on a thread of its own."""
+    until = time.monotonic() + seconds
+    while True:
+        gc.collect()
+        if reference() is None or time.monotonic() >= until:
+            return reference() is None
+        time.sleep(0.001)
 
 
 @pytest.fixture

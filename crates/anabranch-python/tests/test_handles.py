@@ -110,24 +110,6 @@ def test_a_kernel_says_what_it_needs(module):
         module.variable("nothing")
 
 
-def test_cycles_through_foreign_streams_are_collected(context):
-    class Theirs:
-        def __init__(self):
-            self.stream = context.create_stream()
-            self.ours = context.stream_from(self)
-
-        def __cuda_stream__(self):
-            return self.stream.__cuda_stream__()
-
-    theirs = Theirs()
-    reference = weakref.ref(theirs)
-    gc.collect()
-    assert theirs.ours.query()
-    del theirs
-    gc.collect()
-    assert reference() is None
-
-
 def test_a_stream_of_ours_is_shared(context, device):
     for _ in range(200):
         stream = context.create_stream()

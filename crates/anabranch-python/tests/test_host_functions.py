@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import threading
-import time
 import traceback
 import weakref
 
 import pytest
 
 import anabranch
+from conftest import is_deleted
 
 
 def test_functions_run_in_order(stream, gate):
@@ -213,13 +212,72 @@ def test_functions_are_dropped(context, stream):
     stream.launch_host_func(function)
     stream.synchronize()
     del function
-    until = time.monotonic() + 30
-    while reference() is not None and time.monotonic() < until:
-        # What other threads have dropped, the interpreter drops at the next call.
-        stream.query()
-        gc.collect(0)
-        time.sleep(0.001)
-    assert reference() is None
+    assert is_deleted(reference)
+
+
+def test_functions_that_wait_when_they_are_deleted(run_python):
+    """What the library lets go of is deleted where nothing waits for that: not by a thread that is to call the next function."""
+    result = run_python(
+        """
+import anabranch, os
+context = anabranch.device(os.environ["ANABRANCH_TEST_DEVICE"]).context()
+stream, deleted = context.create_stream(), []
+class Function:
+    def __call__(self):
+        pass
+    def __del__(self):
+        stream.synchronize()
+        deleted.append(None)
+for _ in range(200):
+    graph = context.create_graph()
+    graph.add((), anabranch.NodeWork.host_func(Function()))
+    executable = graph.instantiate()
+    executable.launch(stream)
+    # They are freed behind the launch.
+    del graph, executable
+    stream.launch_host_func(int)
+    stream.launch_host_func(Function())
+    stream.synchronize()
+anabranch.flush_deferred_drops()
+while len(deleted) < 400:
+    stream.synchronize()
+print("done")
+"""
+    )
+    assert (result.stdout, result.stderr) == ("done\n", "")
+
+
+def test_exceptions_that_are_not_reported_are_not_kept(stream):
+    class Marked(Exception):
+        pass
+
+    references = []
+
+    def fail():
+        error = Marked()
+        references.append(weakref.ref(error))
+        raise error
+
+    for _ in range(50):
+        stream.launch_host_func(fail)
+        stream.launch_host_func(fail)
+        with pytest.raises(anabranch.AnabranchError) as caught:
+            stream.synchronize()
+        assert isinstance(caught.value.__cause__, Marked)
+    del caught
+    # A few of the last ones may be.
+    assert sum(is_deleted(reference, 0.01) for reference in references) >= 70
+
+
+def test_the_cause_is_kept_however_many_others_there_are(stream):
+    def fail(number):
+        raise ValueError(number)
+
+    for number in range(1500):
+        stream.launch_host_func(fail, number)
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        stream.synchronize()
+    assert isinstance(caught.value.__cause__, ValueError) and caught.value.__cause__.args == (0,)
 
 
 def test_functions_with_other_parameters(stream):

@@ -4,11 +4,11 @@
 
 mod common;
 
+use anabranch::hal::Raised;
 use anabranch::{
     CaptureMode, Context, ContextFlags, DualModule, Error, ErrorKind, HostFunction, LaunchConfig, NodeWork, Status,
     Stream, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
 };
-use anabranch::hal::Raised;
 use common::{hold, host, until};
 use futures::executor::block_on;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -300,7 +300,9 @@ fn what_is_raised_is_kept_until_it_is_reported_or_will_not_be() {
         let kept = Arc::new(());
         let weak = Arc::downgrade(&kept);
         stream
-            .launch_host_func(move || std::panic::resume_unwind(Box::new(Raised { message: "raised".to_owned(), kept })))
+            .launch_host_func(move || {
+                std::panic::resume_unwind(Box::new(Raised { message: "raised".to_owned(), kept }))
+            })
             .unwrap();
         weak
     };

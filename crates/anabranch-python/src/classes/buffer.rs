@@ -42,7 +42,7 @@ impl Buffer {
             return Err(PyAttributeError::new_err("the buffer is memory of a GPU, which the host cannot read"));
         }
         let shared = view.clone();
-        wait::for_call(py, move || shared.share(None).map(drop))?;
+        wait::for_wait(py, view.memory.id(), move || shared.share(None).map(drop))?;
         let address = view.address().map_err(|error| crate::error::raise(py, &error))?;
         let _ = self.viewed.set(view.clone());
         Ok((view, address as usize))

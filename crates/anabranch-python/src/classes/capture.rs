@@ -10,7 +10,6 @@ use crate::memory::View;
 use crate::{error, process, wait};
 use anabranch::{CaptureMode, CaptureScope, Error, Result, Status};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -105,17 +104,6 @@ impl Capture {
     fn graph(&self, py: Python<'_>) -> PyResult<Py<Graph>> {
         let graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|graph| graph.clone_ref(py));
         graph.ok_or_else(|| PyRuntimeError::new_err("there is a graph when the capture has ended without an exception"))
-    }
-
-    /// The stream may be one of another library, whose owner may keep this. Nothing is cleared: a cycle has an object in it that was
-    /// changed, as the owner.
-    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        visit.call(&self.stream)?;
-        // While another thread sets it, nobody knows, and this is in use.
-        match self.graph.try_lock() {
-            Ok(graph) => visit.call(&*graph),
-            Err(_) => Ok(()),
-        }
     }
 
     fn __enter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {

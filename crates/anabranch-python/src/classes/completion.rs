@@ -3,6 +3,7 @@
 use crate::classes::{buffer, tensor};
 use crate::dtype::DType;
 use crate::host_data::memoryview;
+use crate::kept::Kept;
 use crate::memory::{Uploading, View};
 use crate::{error, process, threads};
 use anabranch::{Download, Result};
@@ -66,10 +67,12 @@ impl Drop for Completion {
 /// Those who are called back when a future may be ready. The garbage collector does not see them: the work that is pending has them, too,
 /// and calls them whoever is left, as a timer of asyncio does. Afterwards there are none.
 #[derive(Default)]
-struct Waiters(Mutex<Vec<Py<PyAny>>>);
+struct Waiters(Mutex<Vec<Callback>>);
+
+type Callback = Kept<Py<PyAny>>;
 
 impl Waiters {
-    fn lock(&self) -> MutexGuard<'_, Vec<Py<PyAny>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Callback>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -91,7 +94,7 @@ impl Wake for Waiters {
     }
 }
 
-fn call_all(py: Python<'_>, callbacks: Vec<Py<PyAny>>) {
+fn call_all(py: Python<'_>, callbacks: Vec<Callback>) {
     for callback in callbacks {
         if let Err(error) = callback.call0(py) {
             error.write_unraisable(py, None);
@@ -114,7 +117,7 @@ impl Completion {
     /// Whether the work is complete. If not, `callback` is called once on another thread when it may be, unless it is forgotten.
     fn _poll(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<bool> {
         error::require_usable(py)?;
-        self.waiters.lock().push(callback.clone_ref(py));
+        self.waiters.lock().push(Kept::new(callback.clone_ref(py)));
         let waker = Waker::from(self.waiters.clone());
         let is_ready = process::detached(py, || {
             let mut state = self.lock();

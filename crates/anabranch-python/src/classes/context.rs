@@ -11,6 +11,7 @@ use crate::classes::stream::Stream;
 use crate::classes::virtual_memory::{AddressRange, PhysicalMemory};
 use crate::classes::{cuda_array, module, open_stream, tensor};
 use crate::dtype::DType;
+use crate::kept::Kept;
 use crate::memory::{Memory, Place, View, extents};
 use crate::slot::release;
 use crate::{error, wait};
@@ -106,7 +107,7 @@ impl Context {
     /// until then. Drivers trust handles: a wrong one ends the process.
     #[pyo3(signature = (handle, owner = None))]
     fn event_from_handle(&self, py: Python<'_>, handle: usize, owner: Option<Py<PyAny>>) -> PyResult<Event> {
-        let handle = EventHandle::from_raw(handle);
+        let (handle, owner) = (EventHandle::from_raw(handle), owner.map(Kept::new));
         // SAFETY: the caller promises that the event exists as long as what is kept.
         wait::call(py, || unsafe { anabranch::Event::from_raw(&self.0, handle, owner) }).map(Event::new)
     }
@@ -229,7 +230,8 @@ impl Context {
     /// Waits until all work of the context is complete.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         let context = anabranch::Context::clone(&self.0);
-        wait::for_call(py, move || context.synchronize())
+        wait::for_wait(py, self.0.id(), move || context.synchronize_unreported())?;
+        wait::call(py, || self.0.report_panic())
     }
 
     /// The free and the total memory of the device in bytes.

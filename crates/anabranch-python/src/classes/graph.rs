@@ -235,14 +235,14 @@ impl Graph {
         Ok(edges.into_iter().map(|edge| (GraphNode(edge.from), GraphNode(edge.to))).collect())
     }
 
-    /// The nodes that a node runs behind.
+    /// The nodes that a node runs behind. Looks through all edges of the graph, as `edges` does.
     fn dependencies_of(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<Vec<GraphNode>> {
         let (graph, node) = (self.slot.get(py)?, node.get().0);
         let found = wait::call(py, || graph.read(|graph| graph.dependencies_of(node)))?;
         Ok(found.into_iter().map(|(node, _)| GraphNode(node)).collect())
     }
 
-    /// The nodes that run behind a node.
+    /// The nodes that run behind a node. Looks through all edges of the graph, as `edges` does.
     fn dependents_of(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<Vec<GraphNode>> {
         let (graph, node) = (self.slot.get(py)?, node.get().0);
         let found = wait::call(py, || graph.read(|graph| graph.dependents_of(node)))?;

@@ -227,7 +227,7 @@ impl NodeWork {
         Ok(Self::new("copy", Work::Copy { destination, source }))
     }
 
-    /// Fills a buffer with a number.
+    /// Fills a buffer with a number of at most 32 bits, or with one of 64 bits whose halves are equal.
     #[staticmethod]
     fn fill(py: Python<'_>, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let destination = buffer.get().view(py)?;

@@ -1,6 +1,7 @@
 //! Streams of this library and of others.
 
 use crate::classes::stream::Stream;
+use crate::kept::Kept;
 use crate::{error, wait};
 use anabranch::{BorrowedStream, EventFlags, Status, StreamHandle};
 use pyo3::exceptions::PyTypeError;
@@ -11,8 +12,9 @@ use std::ops::Deref;
 pub(crate) enum OpenStream {
     /// A stream of this library, which ends with this.
     Owned(anabranch::Stream),
-    /// The stream of another library, with the object that keeps it.
-    Foreign(BorrowedStream<'static>, Py<PyAny>),
+    /// The stream of another library, with the object that keeps it. The garbage collector does not see that one: it might clear the object
+    /// first, and end the stream while this is still there.
+    Foreign { stream: BorrowedStream<'static>, _owner: Kept<Py<PyAny>> },
     /// The stream of the body of a condition, for as long as it is captured.
     Body(BorrowedStream<'static>),
 }
@@ -23,7 +25,7 @@ impl Deref for OpenStream {
     fn deref(&self) -> &anabranch::Stream {
         match self {
             Self::Owned(stream) => stream,
-            Self::Foreign(stream, _) | Self::Body(stream) => stream,
+            Self::Foreign { stream, .. } | Self::Body(stream) => stream,
         }
     }
 }
@@ -69,7 +71,7 @@ pub(crate) fn of_handle(
     let handle = StreamHandle::from_raw(handle);
     // SAFETY: whoever has named the handle promises that the stream exists as long as the object, which is kept.
     let stream = wait::call(py, || unsafe { BorrowedStream::from_raw(context, handle) })?;
-    Ok(Stream::new(OpenStream::Foreign(stream, owner)))
+    Ok(Stream::new(OpenStream::Foreign { stream, _owner: Kept::new(owner) }))
 }
 
 /// Waits for the work of a stream until now, before a call that waits for it without looking at signals. A stream that captures

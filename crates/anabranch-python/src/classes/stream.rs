@@ -24,7 +24,6 @@ use crate::slot::{Lent, Slot};
 use crate::{error, wait};
 use anabranch::{CaptureStatus, EventFlags, Status};
 use pyo3::exceptions::PyTypeError;
-use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -446,18 +445,6 @@ impl Stream {
     /// Ends the stream. Work that is queued still runs.
     pub(crate) fn close(&self, py: Python<'_>) {
         self.slot.close(py);
-    }
-
-    /// An object of another library that the stream keeps may keep the stream.
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        self.slot.visit(|stream| match stream {
-            OpenStream::Foreign(_, owner) => visit.call(owner),
-            OpenStream::Owned(_) | OpenStream::Body(_) => Ok(()),
-        })
-    }
-
-    fn __clear__(&self) {
-        Python::try_attach(|py| self.slot.close(py));
     }
 
     fn __enter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {

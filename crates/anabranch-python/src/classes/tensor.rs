@@ -40,7 +40,7 @@ pub(crate) fn export(
     let tensor = match (is_of_host, stream) {
         (true, None | Some(-1)) | (false, Some(-1)) => {
             let view = view.clone();
-            wait::for_call(py, move || view.share(None))
+            wait::for_wait(py, view.memory.id(), move || view.share(None))
         }
         (true, Some(_)) => return Err(PyValueError::new_err("memory of the host has no stream: pass stream=None")),
         (false, stream) => wait::call(py, || match stream {

@@ -44,11 +44,6 @@ impl Uses {
         self.0.load(Ordering::Relaxed) & CLOSED == 0
     }
 
-    /// Whether the object is open and nothing uses it.
-    pub(super) fn is_idle(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
-    }
-
     /// Whether the caller is the one who takes the value: a use that began as the object was closed may have come first.
     fn takes(&self) -> bool {
         self.0.compare_exchange(CLOSED, CLOSED | TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
