@@ -8,10 +8,11 @@
 //! stream waits for it.
 
 use crate::error::Result;
+use crate::helping::helping;
 use crate::host_work::refuse_inside;
 use crate::ranks;
 use crate::stream::{OpenStream, StreamCore, SyncEvent};
-use anabranch_hal::{Access, Helping};
+use anabranch_hal::Access;
 use anabranch_sync::modelled::{AtomicU64, AtomicUsize, Mutex};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -328,7 +329,7 @@ impl AccessHistory {
     /// Any error that the driver returns.
     pub fn is_over(&self, access: Access) -> Result<bool> {
         let events = self.sync_events(access)?;
-        let _helping = Helping::enter();
+        let _helping = helping();
         Ok(events.iter().all(SyncEvent::is_over))
     }
 

@@ -3,8 +3,9 @@
 //! The primary context of a device has several objects if instances have drivers with layers of their own, or if an
 //! object is made while an earlier one is being closed. A call that waits for the context waits for the work of all.
 
+use crate::helping::helping;
 use crate::ranks;
-use anabranch_hal::{ContextHandle, Helping};
+use anabranch_hal::ContextHandle;
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,7 +137,7 @@ impl DriverContext {
     pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         // Asked with no lock held first, because a driver may run work of the program when it is asked.
         let is_idle = {
-            let _helping = Helping::enter();
+            let _helping = helping();
             self.is_idle()
         };
         if is_idle { self.host_bound.try_write().filter(|_| self.is_idle()) } else { None }

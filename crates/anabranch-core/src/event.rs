@@ -13,6 +13,7 @@ pub(crate) use waited_by_graph::WaitedByGraph;
 use crate::capture_state::{CaptureState, CapturedClock, Capturing, capturing};
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
+use crate::helping::helping;
 use crate::host_work;
 use crate::keeper::Keeper;
 use crate::raw_event::RawEvent;
@@ -21,7 +22,7 @@ use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{
-    Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Helping, InterprocessEventHandle, Live, Status,
+    Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status,
     StreamHandle,
 };
 use anabranch_sync::RwLockReadGuard;
@@ -148,7 +149,7 @@ impl EventCore {
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
         let queried = {
-            let _helping = Helping::enter();
+            let _helping = helping();
             self.raw.query()
         };
         let complete = queried.map_err(Error::of_another_capture).map_err(Error::of_an_ended_capture)?;

@@ -9,11 +9,12 @@ use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::extensions::Extension;
+use crate::helping::helping;
 use crate::ranks;
 use crate::reaper::{self, Attempt};
 use crate::stream::PendingWork;
 use crate::trace;
-use anabranch_hal::{DevicePointer, Helping, PinnedFlags};
+use anabranch_hal::{DevicePointer, PinnedFlags};
 use anabranch_sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -141,7 +142,7 @@ pub fn attempt_behind(mut work: PendingWork, action: impl FnOnce() + Send + 'sta
     reaper::attempt(work.queue(), move || {
         let queue = work.queue();
         let is_over = {
-            let _helping = Helping::enter();
+            let _helping = helping();
             work.is_over()
         };
         if !is_over {

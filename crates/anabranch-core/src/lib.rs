@@ -51,6 +51,7 @@ mod graph_frees;
 pub mod graph_object;
 mod graph_traits;
 pub mod green_context;
+mod helping;
 pub mod host_access;
 pub mod host_work;
 pub mod idle_memory;

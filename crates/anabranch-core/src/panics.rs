@@ -7,7 +7,7 @@
 
 use crate::error::{Error, Result};
 use crate::ranks;
-use anabranch_hal::{Detail, Failure, Status, Thrown, contain};
+use anabranch_hal::{Detail, Failure, InsideWorkBefore, Status, Thrown, contain};
 use anabranch_sync::{Mutex, Rank, require_none_held};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[track_caller]
 pub fn contain_quietly<R>(run: impl FnOnce() -> R) -> Option<R> {
     require_none_held(Rank::LOWEST);
+    let _before = InsideWorkBefore::note();
     contain(run).ok()
 }
 

@@ -19,13 +19,14 @@ use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{Extension, Extensions};
+use crate::helping::helping;
 use crate::host_work::{self, LaunchPlace};
 use crate::label::Label;
 use crate::ranks;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{
-    Call, CaptureStatus, Failure, Helping, Live, ObjectHandle, ObjectId, Status, StreamAttribute, StreamAttributeKind,
+    Call, CaptureStatus, Failure, Live, ObjectHandle, ObjectId, Status, StreamAttribute, StreamAttributeKind,
     StreamFlags, StreamHandle,
 };
 use anabranch_sync::modelled::Mutex;
@@ -446,7 +447,7 @@ impl OpenStream {
         let operation = "querying";
         let handle = self.handle(operation)?;
         let queried = {
-            let _helping = Helping::enter();
+            let _helping = helping();
             self.context.driver().stream_query(&self.context.call(operation), handle)
         };
         match queried {

@@ -110,6 +110,8 @@ mod guarded {
 
     thread_local! {
         static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+        /// Whether a subscriber runs, which may call the library: what it does is not reported, to itself perhaps.
+        static IS_IN_SUBSCRIBER: Cell<bool> = const { Cell::new(false) };
     }
 
     /// See [`Whole`](super::Whole). Returns what was so before.
@@ -120,16 +122,20 @@ mod guarded {
     /// Whether a subscriber may want what has this level.
     #[inline(always)]
     fn is_wanted(level: Level) -> bool {
-        level <= STATIC_MAX_LEVEL && level <= LevelFilter::current()
+        level <= STATIC_MAX_LEVEL && level <= LevelFilter::current() && !IS_IN_SUBSCRIBER.get()
     }
 
     /// Calls a subscriber.
     #[track_caller]
     fn call<R>(subscriber: impl FnOnce() -> R) -> Option<R> {
         require_none_held(Rank::LOWEST);
-        let _inside = InsideWork::enter();
+        let before = IS_IN_SUBSCRIBER.replace(true);
+        let inside = InsideWork::enter();
         // What it throws concerns nobody else.
-        contain(subscriber).ok()
+        let result = contain(subscriber).ok();
+        drop(inside);
+        IS_IN_SUBSCRIBER.set(before);
+        result
     }
 
     /// Reports an event, unless nobody wants its level.

@@ -35,6 +35,30 @@ impl InsideWork {
     }
 }
 
+/// Gives the thread the mark of [`InsideWork`] back that it had, when it is dropped: code of the program may enter the mark, and leak
+/// that.
+#[derive(Debug)]
+#[must_use]
+pub struct InsideWorkBefore {
+    before: bool,
+    not_send: PhantomData<*const ()>,
+}
+
+impl InsideWorkBefore {
+    /// Notes whether the thread is marked.
+    #[inline]
+    pub fn note() -> Self {
+        Self { before: InsideWork::is_entered(), not_send: PhantomData }
+    }
+}
+
+impl Drop for InsideWorkBefore {
+    #[inline]
+    fn drop(&mut self) {
+        let _ = INSIDE.try_with(|inside| inside.set(self.before));
+    }
+}
+
 impl Drop for InsideWork {
     #[inline]
     fn drop(&mut self) {
@@ -84,8 +108,12 @@ pub struct Helping {
 
 impl Helping {
     /// Marks the thread.
+    ///
+    /// # Safety
+    /// While the mark is there, the thread holds no lock when it calls the driver, and is not in the middle of a change that code of the
+    /// program must not see.
     #[inline]
-    pub fn enter() -> Self {
+    pub unsafe fn enter() -> Self {
         let before = HELPING.try_with(|helping| helping.replace(true)).unwrap_or(false);
         Self { before, not_send: PhantomData }
     }

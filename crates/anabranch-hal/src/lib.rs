@@ -91,7 +91,7 @@ pub use host_kernel::{
     HostGlobal, HostModule, KernelFault, SharedMemory, TensorElement, TensorView, Thread, UsedRange,
 };
 pub use host_work::{Callback, HostWork, HostWorkKey, RepeatableWork};
-pub use inside::{Helping, InsideWork, LaunchedIn};
+pub use inside::{Helping, InsideWork, InsideWorkBefore, LaunchedIn};
 pub use interprocess::{InterprocessMemory, InterprocessMemoryHandle, InterprocessPoolMemoryHandle};
 pub use launch::{Access, DeclaredRange, Launch};
 pub use launch_attributes::{

@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    AllocationKind, CaptureMode, Context, ErrorKind, Instance, LaunchConfig, NodeWork, PinnedBuffer, RegisterFlags,
-    Status, StreamFlags, flush_deferred_drops,
+    AllocationKind, CaptureMode, Context, ContextFlags, ErrorKind, Instance, LaunchConfig, NodeWork, PinnedBuffer,
+    RegisterFlags, Status, Stream, StreamFlags, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, host, until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -381,4 +381,46 @@ fn safety_96_refused_work_in_the_legacy_stream_holds_up_no_scope() {
         assert_eq!(blocking.end_capture().unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
         opening.join().unwrap();
     });
+}
+
+/// A stream of a context that has no other user, so that a capture of a blocking stream bars nobody else.
+fn legacy_beside_a_capture() -> (Context, Stream, Stream, Stream) {
+    let instance = Instance::builder().cuda(false).isolated().build().unwrap();
+    let context = instance.device("host").unwrap().create_context(ContextFlags::empty()).unwrap();
+    let (legacy, other) = (context.legacy_stream().unwrap(), context.create_stream().unwrap());
+    let blocking = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    (context, legacy, other, blocking)
+}
+
+#[test]
+fn safety_133_a_scope_ends_beside_a_capture_also_when_a_wait_was_refused() {
+    assert_ends(|| {
+        let (context, legacy, other, blocking) = legacy_beside_a_capture();
+        let mut memory = vec![1u32; 8];
+        context
+            .register_scope(&mut memory, |mut memory| {
+                legacy.fill(memory.reborrow(), 3)?;
+                blocking.begin_capture(CaptureMode::Relaxed)?;
+                assert_eq!(other.wait_stream(&legacy).unwrap_err().status(), Status::STREAM_CAPTURE_IMPLICIT);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(memory, [3; 8]);
+        blocking.end_capture().unwrap();
+    });
+}
+
+#[test]
+fn safety_133_a_wait_that_is_refused_beside_a_capture_keeps_what_was_known_before() {
+    let (context, legacy, other, blocking) = legacy_beside_a_capture();
+    let mut memory = context.allocate_pinned::<u32>(8).unwrap();
+    legacy.fill(&mut memory, 3).unwrap();
+    other.wait_stream(&legacy).unwrap();
+    other.synchronize().unwrap();
+    blocking.begin_capture(CaptureMode::Relaxed).unwrap();
+    for _ in 0..2 {
+        assert_eq!(memory.as_slice().unwrap(), [3; 8]);
+        assert_eq!(other.wait_stream(&legacy).unwrap_err().status(), Status::STREAM_CAPTURE_IMPLICIT);
+    }
+    blocking.end_capture().unwrap();
 }

@@ -7,9 +7,13 @@ mod common;
 use anabranch::{
     Buffer, ConditionalKind, Event, ExecutableGraph, Graph, Instance, NodeWork, Result, Status, Stream, UpdateError,
 };
+use anabranch::hal::InsideWork;
 use futures::executor::block_on;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Weak};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -141,5 +145,30 @@ fn safety_12_calls_inside_of_a_host_function_are_refused_before_they_take_a_lock
         for (call, answer) in answers {
             assert_eq!(answer.map_err(|error| error.status()), Err(Status::NOT_PERMITTED), "{seed:?}: {call}");
         }
+    }
+}
+
+#[test]
+fn safety_135_a_mark_that_a_waker_leaks_is_not_that_of_the_library_s_thread() {
+    struct Leaks;
+
+    impl Wake for Leaks {
+        fn wake(self: Arc<Self>) {
+            std::mem::forget(InsideWork::enter());
+        }
+    }
+
+    let context = common::host();
+    let stream = context.create_stream().unwrap();
+    let (release, released) = channel();
+    stream.launch_host_func(move || released.recv().unwrap()).unwrap();
+    let mut completion = stream.completion_future();
+    let waker = Waker::from(Arc::new(Leaks));
+    assert!(Pin::new(&mut completion).poll(&mut Context::from_waker(&waker)).is_pending());
+    release.send(()).unwrap();
+    block_on(stream.completion_future()).unwrap();
+    for _ in 0..10 {
+        stream.launch_host_func(|| thread::sleep(Duration::from_millis(2))).unwrap();
+        block_on(stream.completion_future()).unwrap();
     }
 }

@@ -7,13 +7,14 @@ use super::spin::WaitHistory;
 use crate::context::ContextCore;
 use crate::error::{Error, Result};
 use crate::event::{EventCore, RecordObserver};
+use crate::helping::helping;
 use crate::host_work::refuse_inside;
 use crate::ranks;
 use crate::raw_event::RawEvent;
 use crate::stream::SyncEvent;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::timeline::TimelinePoint;
-use anabranch_hal::{Helping, Status};
+use anabranch_hal::Status;
 use anabranch_sync::Mutex;
 use std::sync::{Arc, Weak};
 
@@ -111,7 +112,7 @@ impl AwaitedRecord {
             let source = self.state.lock().source.clone();
             // Unlocked: a driver may run work of the program when it is asked.
             let result = {
-                let _helping = Helping::enter();
+                let _helping = helping();
                 source.check()
             };
             let mut state = self.state.lock();

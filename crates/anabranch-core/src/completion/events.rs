@@ -5,11 +5,12 @@ use super::context_part::ContextCompletion;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
+use crate::helping::helping;
 use crate::ranks;
 use crate::reaper;
 use crate::stream::OpenStream;
 use crate::submission::Submission;
-use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, Helping, Live, Status};
+use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, Live, Status};
 use anabranch_sync::Mutex;
 use std::panic::Location;
 use std::sync::Arc;
@@ -87,7 +88,7 @@ impl PooledEvent {
     /// Whether what was captured is complete. Called with no lock held.
     #[inline]
     pub(crate) fn check(&self) -> Option<Result<()>> {
-        let _helping = Helping::enter();
+        let _helping = helping();
         match self.context.driver().event_query(&self.context.call(OPERATION), self.live()) {
             Ok(()) => Some(Ok(())),
             Err(failure) if failure.status == Status::NOT_READY => None,

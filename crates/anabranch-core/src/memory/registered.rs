@@ -6,6 +6,7 @@ use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::extensions::Extension;
+use crate::helping::helping;
 use crate::host_work::refuse_inside;
 use crate::idle_memory::{attempt_behind, attempt_when_idle};
 use crate::keeper::Keeper;
@@ -13,7 +14,7 @@ use crate::ranks;
 use crate::stream::PendingWork;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
-use anabranch_hal::{Access, Capabilities, DevicePointer, Helping, RegisterFlags, Status};
+use anabranch_hal::{Access, Capabilities, DevicePointer, RegisterFlags, Status};
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::sync::Arc;
@@ -310,7 +311,7 @@ fn outlast(history: &AccessHistory) {
     let mut pending = PendingWork::default();
     uses.iter().for_each(|last| pending.add(&last.stream));
     let is_over = |pending: &mut PendingWork| {
-        let _helping = Helping::enter();
+        let _helping = helping();
         pending.is_over()
     };
     while !is_over(&mut pending) {

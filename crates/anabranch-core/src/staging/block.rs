@@ -4,12 +4,13 @@ use super::RawBlock;
 use crate::completion::Outstanding;
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
+use crate::helping::helping;
 use crate::idle_memory::{BlockKind, attempt_when_idle};
 use crate::reaper::{self, Attempt};
 use crate::stream::PendingWork;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
-use anabranch_hal::{Helping, PinnedFlags, Status};
+use anabranch_hal::{PinnedFlags, Status};
 use std::sync::Arc;
 
 const FLAGS: PinnedFlags = PinnedFlags::PORTABLE.union(PinnedFlags::DEVICE_MAP);
@@ -64,7 +65,7 @@ impl StagingBlock {
         let mut block = Some(self);
         reaper::attempt(work.queue(), move || {
             let is_over = {
-                let _helping = Helping::enter();
+                let _helping = helping();
                 work.is_over()
             };
             if !is_over {

@@ -113,15 +113,12 @@ impl StreamCore {
             *last = LastRecord::Nothing;
             return Ok(());
         }
-        if self.handle.is_legacy() {
-            let call = self.context.call("ending a stream");
-            let status = self.context.driver().stream_capture_status(&call, handle);
-            if let Err(error) = status.during("ending a stream", || self.place()) {
-                *last = self.no_record(Some(&error));
-                return Err(error);
-            }
+        let recorded = self.record_into(handle, last);
+        if let Err(error) = &recorded {
+            // An earlier record does not cover all work.
+            *last = self.no_record(Some(error));
         }
-        self.record_into(handle, last)
+        recorded
     }
 
     /// Waits for the work of a stream that cannot be recorded. If that fails too, nobody can wait for the work.

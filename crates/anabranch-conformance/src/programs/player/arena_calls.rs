@@ -184,7 +184,8 @@ impl Stage {
             return Some(self.observed(result));
         };
         let query = {
-            let _helping = Helping::enter();
+            // SAFETY: nothing is locked.
+            let _helping = unsafe { Helping::enter() };
             driver.stream_query(&call, stream)
         };
         let is_held = query.is_err_and(|failure| failure.status == Status::NOT_READY);

@@ -46,7 +46,8 @@ impl RawEvents {
     /// The status of an event: 0 if it is complete, 600 if it is not (cuEventQuery).
     fn query(&self, py: Python<'_>, event: usize) -> PyResult<i32> {
         self.0.make(py, "querying an event", |driver, call| {
-            let _helping = Helping::enter();
+            // SAFETY: this thread has locked nothing, nor has it the interpreter.
+            let _helping = unsafe { Helping::enter() };
             status_of(driver.event_query(call, event_of(event)?))
         })
     }

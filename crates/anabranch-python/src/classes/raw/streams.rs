@@ -73,7 +73,8 @@ impl RawStreams {
     /// The status of a stream: 0 if all its work is complete, 600 if it is not (cuStreamQuery).
     fn query(&self, py: Python<'_>, stream: usize) -> PyResult<i32> {
         self.0.make(py, "querying a stream", |driver, call| {
-            let _helping = Helping::enter();
+            // SAFETY: this thread has locked nothing, nor has it the interpreter.
+            let _helping = unsafe { Helping::enter() };
             status_of(driver.stream_query(call, stream_of(stream)?))
         })
     }
