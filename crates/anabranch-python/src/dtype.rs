@@ -119,13 +119,17 @@ impl DType {
             let name = class.name()?;
             return Self::of_text(name.to_str()?).ok_or_else(|| unknown(&name.to_string()));
         }
-        if value.getattr("isnative").is_ok_and(|isnative| isnative.is_truthy().is_ok_and(|isnative| !isnative)) {
-            return Err(unknown(&value.str()?.to_string()));
+        if let Some(isnative) = value.getattr_opt("isnative")?
+            && !isnative.is_truthy()?
+        {
+            return Err(unknown(value.str()?.to_str()?));
         }
-        let Ok(Ok(name)) = value.getattr("name").map(|name| name.extract::<String>()) else {
+        let name = value.getattr_opt("name")?;
+        let Some(Ok(name)) = name.as_ref().map(|name| name.cast::<PyString>()) else {
             return Err(PyTypeError::new_err(format!("a dtype was expected, and not {}", value.get_type().name()?)));
         };
-        Self::of_text(&name).ok_or_else(|| unknown(&name))
+        let name = name.to_str()?;
+        Self::of_text(name).ok_or_else(|| unknown(name))
     }
 
     /// By its name, or by a format of the module `struct` or of the array interface.

@@ -20,13 +20,12 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
         Some(_) => make(py, &error.clone().with_hint("see the cause; later work of the stream runs")),
         None => make(py, error),
     };
-    made.map_or_else(
-        |failure| failure,
-        |exception| {
-            exception.set_cause(py, cause);
-            exception
-        },
-    )
+    // Where a signal handler raises an exception meanwhile, the cause is that one's.
+    let exception = made.unwrap_or_else(|failure| failure);
+    if cause.is_some() {
+        exception.set_cause(py, cause);
+    }
+    exception
 }
 
 /// The exception for a call that this module refuses.

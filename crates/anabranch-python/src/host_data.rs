@@ -124,7 +124,16 @@ fn require_same(data: &Bound<'_, PyAny>, found: DType) -> PyResult<()> {
     let Some(said) = data.getattr_opt("dtype")?.filter(|_| !data.is_instance_of::<PyBytes>()) else { return Ok(()) };
     match DType::of_python(&said) {
         Ok(dtype) if dtype == found => Ok(()),
-        _ => Err(PyTypeError::new_err(format!("elements of the type {said} are not supported; convert them"))),
+        Err(error)
+            if !error.is_instance_of::<PyTypeError>(data.py()) && !error.is_instance_of::<PyValueError>(data.py()) =>
+        {
+            Err(error)
+        }
+        _ => {
+            let said = said.str()?;
+            let said = said.to_str()?;
+            Err(PyTypeError::new_err(format!("elements of the type {said} are not supported; convert them")))
+        }
     }
 }
 

@@ -19,6 +19,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a thread waits for calls while others wait, too.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// How many exceptions are kept that the library has let go of.
 const LAST: usize = 16;
@@ -131,11 +135,17 @@ impl Function {
         if process::is_exiting() {
             forget_waiting();
         }
-        if let Ok(Err((message, error))) = receiver.recv() {
-            let exception = Exception::keep(error);
-            let message = format!("raised {message} (exception {})", exception.0);
-            // It has been told already where the exception was raised.
-            std::panic::resume_unwind(Box::new(Raised { message, kept: Arc::new(exception) }));
+        match receiver.recv() {
+            Ok(Ok(())) => {}
+            Ok(Err((message, error))) => {
+                let exception = Exception::keep(error);
+                let message = format!("raised {message} (exception {})", exception.0);
+                // It has been told already where the exception was raised.
+                std::panic::resume_unwind(Box::new(Raised { message, kept: Arc::new(exception) }));
+            }
+            // The interpreter is ending, or else an exception has ended the thread that was to call it.
+            Err(_) if process::is_exiting() => {}
+            Err(_) => std::panic::resume_unwind(Box::new("an exception from elsewhere has ended its thread")),
         }
     }
 }
@@ -172,18 +182,25 @@ pub(crate) struct HostCall {
     call: Mutex<Option<Call>>,
 }
 
-/// The next call, for a thread of Python that makes calls. Waits until there is one.
+/// The next call, for a thread of Python that makes calls. Waits until there is one, or long enough while others wait, too.
 #[pyfunction]
 #[pyo3(name = "_next_call")]
-pub(crate) fn next_call(py: Python<'_>) -> PyResult<HostCall> {
-    let (call, is_last) = py.detach(|| {
+pub(crate) fn next_call(py: Python<'_>) -> PyResult<Option<HostCall>> {
+    // An exception may have kept the thread from ending the last one.
+    leave();
+    let taken = py.detach(|| {
         let mut calls = calls();
         calls.idle += 1;
         let call = loop {
             if let Some(call) = calls.waiting.pop_front() {
                 break call;
             }
-            calls = ADDED.wait(calls).unwrap_or_else(PoisonError::into_inner);
+            let (woken, waited) = ADDED.wait_timeout(calls, IDLE).unwrap_or_else(PoisonError::into_inner);
+            calls = woken;
+            if waited.timed_out() && calls.waiting.is_empty() && calls.idle > 1 {
+                calls.idle -= 1;
+                return None;
+            }
         };
         calls.idle -= 1;
         let is_last = calls.idle == 0;
@@ -193,8 +210,9 @@ pub(crate) fn next_call(py: Python<'_>) -> PyResult<HostCall> {
             drop(call);
             process::stay();
         }
-        (call, is_last)
+        Some((call, is_last))
     });
+    let Some((call, is_last)) = taken else { return Ok(None) };
     INSIDE.with(|inside| *inside.borrow_mut() = Some(InsideWork::enter()));
     let function = &*call.function.0;
     let mut arguments = function.arguments.clone_ref(py);
@@ -204,7 +222,23 @@ pub(crate) fn next_call(py: Python<'_>) -> PyResult<HostCall> {
     }
     let keywords = function.keywords.as_ref().map_or_else(|| PyDict::new(py).unbind(), |given| given.clone_ref(py));
     let function = function.function.clone_ref(py);
-    Ok(HostCall { function, arguments, keywords, is_last, call: Mutex::new(Some(call)) })
+    Ok(Some(HostCall { function, arguments, keywords, is_last, call: Mutex::new(Some(call)) }))
+}
+
+/// The thread runs no host function any more.
+fn leave() {
+    if INSIDE.with(|inside| inside.borrow_mut().take()).is_some() {
+        threads::end_attached();
+    }
+}
+
+impl Drop for HostCall {
+    fn drop(&mut self) {
+        // Nobody has ended it: an exception from elsewhere has ended the thread.
+        if self.call.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
+            leave();
+        }
+    }
 }
 
 #[pymethods]
@@ -228,8 +262,7 @@ impl HostCall {
             let error = PyErr::from_value(exception);
             Err((describe(py, &error), Kept::new(error)))
         });
-        INSIDE.with(|inside| *inside.borrow_mut() = None);
-        threads::end_attached();
+        leave();
         // Before whoever waits goes on, which may drop the last reference.
         drop(function);
         let _ = sender.send(outcome);

@@ -327,6 +327,34 @@ def test_a_builder_forgets_a_capture_that_has_failed(device, stream):
     assert called == [None]
 
 
+def test_a_builder_ends_no_capture_of_another_one(device, stream):
+    first, second, third = (stream.create_graph_builder() for _ in range(3))
+    first.begin_building()
+    second.end_building()
+    third.begin_building()
+    first.close()
+    assert third.is_building
+    third.end_building()
+    assert third.complete() is not None
+
+
+def test_the_stream_of_a_builder_outlasts_it(device, stream):
+    builder = device.create_graph_builder()
+    ours = device.create_stream(builder)
+    inner = device.anabranch_device.context().stream_from(builder)
+    builder.close()
+    del builder
+    gc.collect()
+    for _ in range(100):
+        device.create_stream().close()
+    ours.sync()
+    inner.synchronize()
+    parts = stream.create_graph_builder().begin_building().split(2)
+    ours = device.create_stream(parts[1])
+    parts[0].join(*parts).end_building()
+    ours.sync()
+
+
 def test_forks_of_forks(device, stream, add):
     numbers = [device.allocate(4, stream=stream) for _ in range(3)]
     builder = device.create_graph_builder().begin_building()

@@ -314,3 +314,56 @@ def test_exceptions_that_nobody_asked_for_do_not_hide_later_ones(context):
         with pytest.raises(anabranch.AnabranchError):
             context.synchronize()
     context.synchronize()
+
+
+def test_an_exception_from_elsewhere_ends_one_thread_only(run_python, on_host):
+    """What waits for the thread is told, and others take its place."""
+    result = run_python(
+        """
+import anabranch, ctypes, sys, threading, time
+sys.unraisablehook = lambda unraisable: None
+context = anabranch.device("host").context()
+stream = context.create_stream()
+stream.launch_host_func(int)
+stream.synchronize()
+interrupted = 0
+for _ in range(5):
+    time.sleep(0.02)
+    for ident in sys._current_frames():
+        if ident != threading.get_ident():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(SystemExit))
+    called = threading.Event()
+    while not called.is_set():
+        stream.launch_host_func(called.set)
+        try:
+            stream.synchronize()
+            assert called.is_set()
+        except anabranch.AnabranchError as error:
+            assert "has ended its thread" in str(error), error
+            interrupted += 1
+print("done", interrupted > 0)
+"""
+    )
+    assert result.stdout == "done True\n", result.stderr
+
+
+def test_an_exception_of_a_signal_handler_has_the_cause(run_python, on_host):
+    result = run_python(
+        """
+import anabranch, anabranch._errors, signal
+stream = anabranch.device("host").context().create_stream()
+class Interrupted(Exception):
+    pass
+def interrupt(*details):
+    raise Interrupted
+anabranch._errors.make = interrupt
+def fail():
+    raise ValueError("the answer")
+stream.launch_host_func(fail)
+try:
+    stream.synchronize()
+except Interrupted as error:
+    print(repr(error.__cause__))
+"""
+    )
+    assert result.stdout == "ValueError('the answer')\n", result.stderr

@@ -479,3 +479,38 @@ print("reported")
 """
     result = run_python(program)
     assert result.stdout == "reported\n", result.stderr
+
+
+class Interrupted(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("where", ["isnative", "name", "str"])
+def test_what_is_raised_while_a_type_is_looked_at_is_raised(stream, where):
+    class Type:
+        @property
+        def isnative(self):
+            if where == "isnative":
+                raise Interrupted
+            return where != "str"
+
+        @property
+        def name(self):
+            if where == "name":
+                raise Interrupted
+            return "float32"
+
+        def __str__(self):
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        stream.allocate(4, Type())
+
+
+def test_what_is_raised_while_an_extent_is_looked_at_is_raised():
+    class Extent:
+        def __index__(self):
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        anabranch.LaunchConfig(Extent(), 1)

@@ -4,10 +4,10 @@
 
 mod common;
 
+use anabranch::hal::InsideWork;
 use anabranch::{
     Buffer, ConditionalKind, Event, ExecutableGraph, Graph, Instance, NodeWork, Result, Status, Stream, UpdateError,
 };
-use anabranch::hal::InsideWork;
 use futures::executor::block_on;
 use std::future::Future;
 use std::pin::Pin;

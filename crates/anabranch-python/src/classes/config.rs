@@ -68,9 +68,14 @@ impl LaunchConfig {
 }
 
 fn dimensions(extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
-    let refuse = |error: PyErr| match error.is_instance_of::<PyOverflowError>(extents.py()) {
-        true => PyValueError::new_err("an extent is not negative, and has at most 32 bits"),
-        false => PyTypeError::new_err("extents are a number, or up to three of them"),
+    let refuse = |error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(extents.py()) {
+            PyValueError::new_err("an extent is not negative, and has at most 32 bits")
+        } else if error.is_instance_of::<PyTypeError>(extents.py()) {
+            PyTypeError::new_err("extents are a number, or up to three of them")
+        } else {
+            error
+        }
     };
     if extents.hasattr("__index__")? {
         return extents.extract::<u32>().map(|extent| Dimensions::from(extent).0).map_err(refuse);

@@ -46,6 +46,9 @@ pub(crate) fn foreign(object: &Bound<'_, PyAny>, context: &anabranch::Context) -
     if let Ok(ours) = object.cast::<Stream>() {
         return ours.get().share(py, context);
     }
+    if let Some(ours) = of_this_package(object)? {
+        return ours.get().share(py, context);
+    }
     let Some(method) = object.getattr_opt("__cuda_stream__")? else {
         let name = object.get_type().name()?;
         return Err(PyTypeError::new_err(format!("{name} is no stream: it has no __cuda_stream__")));
@@ -61,6 +64,12 @@ pub(crate) fn foreign(object: &Bound<'_, PyAny>, context: &anabranch::Context) -
     of_handle(py, context, handle, object.clone().unbind())
 }
 
+/// The stream of an object of a module of this package. Such an object may close its stream, which is kept therefore, and not the object.
+fn of_this_package<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Stream>>> {
+    let found = object.getattr_opt("anabranch_stream")?;
+    Ok(found.and_then(|found| found.cast_into::<Stream>().ok()))
+}
+
 /// The stream with that handle, of another library. It exists as long as `owner`, which is kept.
 pub(crate) fn of_handle(
     py: Python<'_>,
@@ -68,6 +77,11 @@ pub(crate) fn of_handle(
     handle: usize,
     owner: Py<PyAny>,
 ) -> PyResult<Stream> {
+    if let Some(ours) = of_this_package(owner.bind(py))?
+        && ours.get().handle(py)? == handle
+    {
+        return ours.get().share(py, context);
+    }
     let handle = StreamHandle::from_raw(handle);
     // SAFETY: whoever has named the handle promises that the stream exists as long as the object, which is kept.
     let stream = wait::call(py, || unsafe { BorrowedStream::from_raw(context, handle) })?;

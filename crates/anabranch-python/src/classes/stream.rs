@@ -85,7 +85,7 @@ impl Stream {
 
     /// The handle of the driver.
     #[getter]
-    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
+    pub(crate) fn handle(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.get(py)?.as_raw().as_raw())
     }
 

@@ -60,6 +60,8 @@ class Stream(Uncopied):
     _is_owned: bool
     _is_closed: bool
     _owner: object
+    # What the builder of a graph knows of the capture that it has begun here.
+    _capture: object = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(

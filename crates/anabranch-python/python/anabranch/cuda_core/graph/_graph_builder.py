@@ -90,6 +90,7 @@ class GraphBuilder(Uncopied):
 
     def close(self) -> None:
         """Gives up the builder. A capture that was begun and not ended is ended, and its graph is dropped."""
+        captures = self._captures
         stream, self._stream = self._stream, None
         graph, self._graph = self._graph, None
         definition, self._definition = self._definition, None
@@ -99,7 +100,7 @@ class GraphBuilder(Uncopied):
         if stream is None or stream.is_closed or self._kind == "forked":
             return
         inner = stream._open()
-        if stream._default != "legacy" and self._captures and read_bool(inner, "is_capturing"):
+        if captures and read_bool(inner, "is_capturing"):
             try:
                 inner.end_capture()
             except AnabranchError as error:
@@ -108,8 +109,11 @@ class GraphBuilder(Uncopied):
                     raise CUDAError(describe(error)) from error
 
     _began: bool = False
-    # Whether a capture of the stream is this builder's, and not that of a later one.
-    _captures: bool = False
+
+    @property
+    def _captures(self) -> bool:
+        """Whether a capture of the stream is this builder's, and not that of a later one."""
+        return self._stream is not None and self._stream._capture is self._capture
 
     def __del__(self) -> None:
         try:
@@ -126,6 +130,11 @@ class GraphBuilder(Uncopied):
     def stream(self) -> Stream:
         """The stream."""
         return self._open()
+
+    @property
+    def anabranch_stream(self) -> _anabranch.Stream:
+        """The stream of the package."""
+        return self._open().anabranch_stream
 
     @property
     def is_join_required(self) -> bool:
@@ -148,8 +157,9 @@ class GraphBuilder(Uncopied):
         if stream._default != "legacy" and self.is_building:
             raise RuntimeError("Graph builder is already building.")
         call(stream._open().begin_capture, _MODES[mode])
-        self._mode, self._began, self._captures = _MODES[mode], True, True
+        self._mode, self._began = _MODES[mode], True
         self._capture = _Capture()
+        stream._capture = self._capture if stream._default != "legacy" else None
         return self
 
     @property
@@ -180,7 +190,8 @@ class GraphBuilder(Uncopied):
         try:
             self._graph = call(stream._open().end_capture, bodies)
         finally:
-            self._captures = stream._default != "legacy" and self._status() != "none"
+            if self._status() == "none":
+                stream._capture = None
         for _, _, body in self._capture.bodies:
             body._is_taken = True
             if body._definition is not None:
