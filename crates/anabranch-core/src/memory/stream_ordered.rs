@@ -60,7 +60,7 @@ impl StreamOrdered<'_> {
     /// `None`: a capture that was begun in the meantime keeps it from being freed, or the context is lost, which has no new
     /// events, streams and waits.
     ///
-    /// For uses in other contexts, the caller holds [`ContextCore::submit_host_bound_if`].
+    /// For uses in other contexts, the caller holds [`submit_host_bound_if`](crate::context::ContextCore::submit_host_bound_if).
     fn free_behind_uses(self, uses: &[LastUse]) -> Option<Result<()>> {
         let home = self.home;
         let add = |mut events: Vec<SyncEvent>, last: &LastUse| -> Result<Vec<SyncEvent>> {

@@ -349,7 +349,7 @@ impl StreamCore {
     /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,
     /// belongs to another thread, or cannot wait for the events because its context is lost.
     ///
-    /// For events of other contexts, the caller holds [`ContextCore::submit_host_bound_if`].
+    /// For events of other contexts, the caller holds [`submit_host_bound_if`](crate::context::ContextCore::submit_host_bound_if).
     pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
         let mut sync = self.sync.lock();
         let (handle, _) = sync.live().filter(|_| self.can_record())?;
