@@ -406,7 +406,7 @@ fn safety_133_a_scope_ends_beside_a_capture_also_when_a_wait_was_refused() {
             })
             .unwrap();
         assert_eq!(memory, [3; 8]);
-        blocking.end_capture().unwrap();
+        assert_eq!(blocking.end_capture().unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
     });
 }
 
@@ -422,5 +422,6 @@ fn safety_133_a_wait_that_is_refused_beside_a_capture_keeps_what_was_known_befor
         assert_eq!(memory.as_slice().unwrap(), [3; 8]);
         assert_eq!(other.wait_stream(&legacy).unwrap_err().status(), Status::STREAM_CAPTURE_IMPLICIT);
     }
-    blocking.end_capture().unwrap();
+    assert_eq!(memory.as_slice().unwrap(), [3; 8]);
+    assert_eq!(blocking.end_capture().unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
 }

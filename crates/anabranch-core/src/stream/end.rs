@@ -113,7 +113,14 @@ impl StreamCore {
             *last = LastRecord::Nothing;
             return Ok(());
         }
-        let recorded = self.record_into(handle, last);
+        let is_known = if self.handle.is_legacy() {
+            let call = self.context.call("ending a stream");
+            let status = self.context.driver().stream_capture_status(&call, handle);
+            status.during("ending a stream", || self.place()).map(drop)
+        } else {
+            Ok(())
+        };
+        let recorded = is_known.and_then(|()| self.record_into(handle, last));
         if let Err(error) = &recorded {
             // An earlier record does not cover all work.
             *last = self.no_record(Some(error));

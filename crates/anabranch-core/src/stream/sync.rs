@@ -148,11 +148,13 @@ impl StreamCore {
     /// elsewhere, for what it captured before.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream: nothing has changed.
-    /// Otherwise any error that the driver returns. The earlier record is gone then: it does not cover the work.
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream: the earlier record is
+    /// still there, as the work that it covers. Otherwise any error that the driver returns. The earlier record is gone then: it does
+    /// not cover the work.
     pub(super) fn record_into(&self, handle: Live<'_, StreamHandle>, last: &mut LastRecord) -> Result<()> {
-        if self.handle.is_legacy() && is_any_capturing() {
-            self.check_legacy()?;
+        if self.is_barred_by_a_capture() {
+            *last = LastRecord::Event(self.record_in_event_of(handle, LastRecord::Nothing)?);
+            return Ok(());
         }
         // Nobody takes the earlier record for a later one, even if the driver unwinds.
         let before = std::mem::replace(last, self.no_record(None));
