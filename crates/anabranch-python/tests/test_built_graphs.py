@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import anabranch
+from conftest import is_deleted
 from anabranch import NodeWork
 
 
@@ -150,7 +151,7 @@ def test_a_function_goes_with_its_work(stream, context, graph):
         if gone() is None:
             break
         threading.Event().wait(0.02)
-    assert gone() is None
+    assert is_deleted(gone)
 
 
 def test_a_child_is_a_copy(stream, context, graph):

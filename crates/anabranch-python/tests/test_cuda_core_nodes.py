@@ -12,6 +12,7 @@ from cuda_core_graph_support import ONE, add, buffer, definition, read, refuse, 
 from cuda_core_support import KERNELS, device, nothing_is_current, stream
 
 import anabranch
+from conftest import is_deleted
 from anabranch.cuda_core import Buffer, Device, LaunchConfig, LegacyPinnedMemoryResource, ObjectCode
 from anabranch.cuda_core.graph import (
     AllocNode,
@@ -286,4 +287,4 @@ def test_a_function_goes_with_its_graph(stream, definition):
         if gone() is None:
             break
         stream.sync()
-    assert gone() is None
+    assert is_deleted(gone)

@@ -6,6 +6,7 @@ import weakref
 import pytest
 
 import anabranch
+from conftest import is_deleted
 
 
 class Owner:
@@ -27,7 +28,7 @@ def test_a_stream_by_its_handle(context, gate):
     same.close()
     del same
     gc.collect()
-    assert reference() is None
+    assert is_deleted(reference)
 
 
 def test_default_streams_have_handles(context):

@@ -9,7 +9,7 @@ import pytest
 
 import anabranch
 
-from conftest import DEVICE
+from conftest import DEVICE, is_deleted
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_buffer_keeps_what_is_mapped(context, stream, granularity):
     del addresses, memory
     gc.collect()
     anabranch.flush_deferred_drops()
-    assert gone() is None
+    assert is_deleted(gone)
     executable.launch(stream)
     assert stream.download(buffer).tolist() == [7] * 16
     del buffer, capture
