@@ -54,7 +54,19 @@ static IS_STARTED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// That the thread runs a host function, which must not call the library: the driver does not know it.
-    static INSIDE: RefCell<Option<InsideWork>> = const { RefCell::new(None) };
+    static INSIDE: RefCell<Option<Inside>> = const { RefCell::new(None) };
+}
+
+/// While a thread runs a host function, for which it is counted as attached to the interpreter. An exception from elsewhere may end the
+/// thread before it has said that the function has ended.
+struct Inside {
+    _work: InsideWork,
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        threads::end_attached();
+    }
 }
 
 fn calls() -> MutexGuard<'static, Calls> {
@@ -213,7 +225,7 @@ pub(crate) fn next_call(py: Python<'_>) -> PyResult<Option<HostCall>> {
         Some((call, is_last))
     });
     let Some((call, is_last)) = taken else { return Ok(None) };
-    INSIDE.with(|inside| *inside.borrow_mut() = Some(InsideWork::enter()));
+    INSIDE.with(|inside| *inside.borrow_mut() = Some(Inside { _work: InsideWork::enter() }));
     let function = &*call.function.0;
     let mut arguments = function.arguments.clone_ref(py);
     if let Some(status) = call.status {
@@ -227,18 +239,7 @@ pub(crate) fn next_call(py: Python<'_>) -> PyResult<Option<HostCall>> {
 
 /// The thread runs no host function any more.
 fn leave() {
-    if INSIDE.with(|inside| inside.borrow_mut().take()).is_some() {
-        threads::end_attached();
-    }
-}
-
-impl Drop for HostCall {
-    fn drop(&mut self) {
-        // Nobody has ended it: an exception from elsewhere has ended the thread.
-        if self.call.get_mut().unwrap_or_else(PoisonError::into_inner).is_some() {
-            leave();
-        }
-    }
+    drop(INSIDE.with(|inside| inside.borrow_mut().take()));
 }
 
 #[pymethods]

@@ -42,7 +42,7 @@ impl StreamOrdered<'_> {
         // The stream may have ended and have been opened again.
         let home = uses.iter().map(|last| &last.stream).find(|stream| stream.is_same(self.home)).unwrap_or(self.home);
         let memory = StreamOrdered { home, ..self };
-        // Asked for before what may be recorded in the legacy stream, which its holder may do.
+        // Locked before the records in the legacy stream are: whoever holds this lock may record there.
         let is_elsewhere = uses.iter().any(|last| !last.stream.context().is_same(self.context));
         let host_bound = self.context.submit_host_bound_if(is_elsewhere);
         let streams = || std::iter::once(home).chain(uses.iter().map(|last| &last.stream));

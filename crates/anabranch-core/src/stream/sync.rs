@@ -148,9 +148,9 @@ impl StreamCore {
     /// elsewhere, for what it captured before.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream: the earlier record is
-    /// still there, as the work that it covers. Otherwise any error that the driver returns. The earlier record is gone then: it does
-    /// not cover the work.
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream: the earlier record
+    /// stays, which covers earlier work only. Otherwise any error that the driver returns. The earlier record is gone then: it does not
+    /// cover the work.
     pub(super) fn record_into(&self, handle: Live<'_, StreamHandle>, last: &mut LastRecord) -> Result<()> {
         if self.is_barred_by_a_capture() {
             *last = LastRecord::Event(self.record_in_event_of(handle, LastRecord::Nothing)?);
