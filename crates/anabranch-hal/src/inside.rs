@@ -2,12 +2,17 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static LAUNCHED_IN: Cell<Option<u64>> = const { Cell::new(None) };
     static HELPING: Cell<bool> = const { Cell::new(false) };
 }
+
+/// Whether any thread was ever marked. In a library that a program loads, this is found sooner than the mark of the thread, which most
+/// calls ask for. A thread that is marked has set it itself.
+static IS_ANY_MARKED: AtomicBool = AtomicBool::new(false);
 
 /// Marks the thread as executing work that was given to a driver, until it is dropped. Such work is host functions,
 /// kernels that are closures, and the drop of either. Code that runs such work on a thread of the process must enter
@@ -23,6 +28,10 @@ impl InsideWork {
     /// Marks the thread.
     #[inline]
     pub fn enter() -> Self {
+        // Looked at first: a store would take the variable from the processors of all other threads.
+        if !IS_ANY_MARKED.load(Ordering::Relaxed) {
+            IS_ANY_MARKED.store(true, Ordering::Relaxed);
+        }
         // A thread that is exiting has no mark any more. No work runs on it.
         let before = INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true);
         Self { before, not_send: PhantomData }
@@ -31,6 +40,13 @@ impl InsideWork {
     /// Returns whether the thread is marked.
     #[inline]
     pub fn is_entered() -> bool {
+        IS_ANY_MARKED.load(Ordering::Relaxed) && Self::is_marked()
+    }
+
+    /// A function of its own: where it is part of others, the mark of the thread is looked for in any case.
+    #[cold]
+    #[inline(never)]
+    fn is_marked() -> bool {
         INSIDE.try_with(Cell::get).unwrap_or(false)
     }
 }
