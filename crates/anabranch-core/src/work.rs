@@ -56,10 +56,16 @@ impl OpenStream {
     #[inline]
     #[track_caller]
     pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
-        self.host_function_using(&[], function)
+        self.host_function_using("launching a host function", &[], function).map_err(|error| match error.status() {
+            Status::STREAM_CAPTURE_UNSUPPORTED => {
+                error.with_hint("a graph runs its host functions at every launch: use launch_repeatable_host_func")
+            }
+            _ => error,
+        })
     }
 
-    /// Like [`launch_host_function`](Self::launch_host_function), for a function that accesses host-visible memory.
+    /// Like [`launch_host_function`](Self::launch_host_function), for a function of this library that does what `operation` says
+    /// with host-visible memory.
     ///
     /// # Errors
     /// Same as [`launch_host_function`](Self::launch_host_function); `CUDA_ERROR_INVALID_HANDLE (400)` for memory of
@@ -68,20 +74,15 @@ impl OpenStream {
     #[track_caller]
     pub fn host_function_using(
         &self,
+        operation: &'static str,
         accesses: &[MemoryAccess<'_>],
         function: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
-        trace::queued!(stream = self.id(), "launching a host function");
-        let submission = Submission::begin(self, "launching a host function")?.host_bound();
+        trace::queued!(stream = self.id(), "{operation}");
+        let submission = Submission::begin(self, operation)?.host_bound();
         let work = host_work::host_function(function, self.id(), self.shared().panics());
-        let submitted = submission
-            .submit(accesses, |call, stream| self.context().driver().stream_launch_host_function(call, stream, work));
-        submitted.map_err(|error| match error.status() {
-            Status::STREAM_CAPTURE_UNSUPPORTED => {
-                error.with_hint("a graph runs its host functions at every launch: use launch_repeatable_host_func")
-            }
-            _ => error,
-        })
+        submission
+            .submit(accesses, |call, stream| self.context().driver().stream_launch_host_function(call, stream, work))
     }
 
     /// Runs a host function that can run any number of times. If the stream is capturing, it becomes a node.
@@ -375,7 +376,7 @@ impl OpenStream {
         })
     }
 
-    /// Copies a region between two pieces of memory.
+    /// Copies a region between two pieces of memory, for a call that does what `operation` says.
     ///
     /// # Safety
     /// Both regions are within their memory.
@@ -383,9 +384,9 @@ impl OpenStream {
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
     #[track_caller]
-    pub unsafe fn copy_3d(&self, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
-        trace::queued!(stream = self.id(), extent = ?copy.extent, "copying a region");
-        let submission = Submission::begin(self, "copying a region")?;
+    pub unsafe fn copy_3d(&self, operation: &'static str, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
+        trace::queued!(stream = self.id(), extent = ?copy.extent, "{operation}");
+        let submission = Submission::begin(self, operation)?;
         // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this is
         // one.
         submission.submit(accesses, |call, stream| unsafe { self.context().driver().copy_3d_async(call, copy, stream) })

@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    BackendKind, CaptureMode, DualModule, ErrorKind, HostFunction, HostModule, Instance, LaunchConfig,
-    MemoryPoolOptions, Module, Region, Status, Volume, VolumeMut,
+    BackendKind, BatchCopy, BatchRegion, CaptureMode, DualModule, ErrorKind, HostFunction, HostModule, Instance,
+    LaunchConfig, MemoryPoolOptions, Module, Region, Status, Volume, VolumeMut,
 };
 use common::host;
 
@@ -198,4 +198,29 @@ fn names_that_no_driver_can_find_are_refused_when_they_are_loaded() {
         let error = Module::load_host(&context, &module).unwrap_err();
         assert_eq!(error.status(), Status::INVALID_IMAGE, "{error}");
     }
+}
+
+/// A host function of the library makes these copies. What is refused is what the program has asked for.
+#[test]
+fn copies_between_host_memory_say_what_they_are() {
+    let context = host();
+    let isolated = Instance::builder().cuda(false).isolated().build().unwrap();
+    let other = isolated.device("host").unwrap().context().unwrap();
+    let stream = context.create_stream().unwrap();
+    let [mut retained, mut foreign] = [&context, &other].map(|context| context.allocate_pinned::<u32>(4).unwrap());
+    stream.begin_capture(CaptureMode::Relaxed).unwrap();
+    stream.fill(&mut retained, 0u32).unwrap();
+    let _graph = stream.end_capture().unwrap();
+    let region = Region { extent: [2, 1, 1], ..Region::default() };
+    says(&stream.copy(&mut retained, &foreign).unwrap_err(), Status::INVALID_HANDLE, &["copying on stream"]);
+    let batch = [BatchCopy::new(&mut retained, &foreign).unwrap()];
+    says(&stream.copy_batch(batch).unwrap_err(), Status::INVALID_HANDLE, &["copying a batch on stream"]);
+    let batch = [BatchCopy::from_host(&mut foreign, &[1, 2, 3, 4]).unwrap()];
+    says(&stream.copy_batch(batch).unwrap_err(), Status::INVALID_HANDLE, &["copying a batch on stream"]);
+    let from = || Volume::new(&foreign, 4, 1);
+    let refused = stream.copy_region(VolumeMut::new(&mut retained, 4, 1), from(), &region).unwrap_err();
+    says(&refused, Status::INVALID_HANDLE, &["copying a region on stream"]);
+    let batch = [BatchRegion::new(VolumeMut::new(&mut retained, 4, 1), from(), &region).unwrap()];
+    let refused = stream.copy_region_batch(batch).unwrap_err();
+    says(&refused, Status::INVALID_HANDLE, &["copying a batch of regions on stream"]);
 }

@@ -191,10 +191,10 @@ impl OnHost<'_> {
     unsafe fn queue(self, stream: &Stream) -> Result<()> {
         match self {
             // SAFETY: the caller promises what this asks for.
-            Self::Region(copy, accesses) => unsafe { on_host::copy_region(stream, &accesses, copy) },
+            Self::Region(copy, accesses) => unsafe { on_host::copy_region(stream, OPERATION, &accesses, copy) },
             Self::Bytes(bytes, to, access) => {
                 let to = to as usize;
-                stream.core().host_function_using(&[access], move || {
+                stream.core().host_function_using(OPERATION, &[access], move || {
                     let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
                     // SAFETY: the destination has as many bytes, in memory that is freed behind its uses, of which this is one,
                     // and nobody else uses it. The source is the function's own.

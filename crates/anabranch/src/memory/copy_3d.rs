@@ -224,10 +224,10 @@ impl Stream {
             // The driver would wait for the copy, and others of the graph's memory with it.
             let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
             // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
-            return unsafe { on_host::copy_region(self, &accesses, copy) };
+            return unsafe { on_host::copy_region(self, OPERATION, &accesses, copy) };
         }
         // SAFETY: the region is within both buffers.
-        unsafe { core.copy_3d(&[MemoryAccess::read(read), MemoryAccess::write(written)], &copy) }?;
+        unsafe { core.copy_3d(OPERATION, &[MemoryAccess::read(read), MemoryAccess::write(written)], &copy) }?;
         if read.is_pinned() && written.is_pinned() && !core.is_capturing() {
             // Between host addresses a copy is synchronous, in one dimension as in three.
             return self.synchronize();
@@ -268,7 +268,7 @@ impl Stream {
         if read.is_pinned() && written.is_pinned() && !self.core().is_capturing() {
             let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
             // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
-            return unsafe { on_host::copy_region(self, &accesses, copy) };
+            return unsafe { on_host::copy_region(self, OPERATION, &accesses, copy) };
         }
         // SAFETY: the region is within both buffers.
         unsafe { self.core().copy_3d_peer(written, read, &copy) }
@@ -335,10 +335,10 @@ impl Stream {
             scope.borrow(OPERATION, Some(access.memory), || {
                 if access.memory.is_retained() {
                     // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
-                    return unsafe { staged::copy_region(self, access, copy) };
+                    return unsafe { staged::copy_region(self, OPERATION, access, copy) };
                 }
                 // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
-                unsafe { self.core().copy_3d(&[access], copy) }
+                unsafe { self.core().copy_3d(OPERATION, &[access], copy) }
             })
         })
     }

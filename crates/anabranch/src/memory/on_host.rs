@@ -15,6 +15,9 @@ pub(super) fn row(address: u64, bytes: usize) -> CopyPlace {
     CopyPlace { address, host: true, pitch: bytes, height: 1, origin: [0; 3] }
 }
 
+/// What copies of a single row say they do.
+pub(super) const OPERATION: &str = "copying";
+
 /// Copies pinned memory to pinned memory in stream order. The lengths are equal.
 #[track_caller]
 pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: BufferSlice<'_, T>) -> Result<()> {
@@ -40,24 +43,29 @@ pub(crate) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: Buffe
 #[track_caller]
 unsafe fn copy_range(stream: &Stream, accesses: &[MemoryAccess<'_>], to: u64, from: u64, bytes: usize) -> Result<()> {
     if bytes == 0 {
-        return accesses.iter().try_for_each(|access| access.memory.require_context(stream.core(), "copying"));
+        return accesses.iter().try_for_each(|access| access.memory.require_context(stream.core(), OPERATION));
     }
     let copy = Copy3d { source: row(from, bytes), destination: row(to, bytes), extent: [bytes, 1, 1] };
     // SAFETY: the caller keeps both ranges valid until the copy has run, and nobody else uses the destination.
-    unsafe { copy_region(stream, accesses, copy) }
+    unsafe { copy_region(stream, OPERATION, accesses, copy) }
 }
 
-/// Copies a region of host memory in stream order.
+/// Copies a region of host memory in stream order, for a call that does what `operation` says.
 ///
 /// # Safety
 /// From now until the copy has run, both regions are valid. They do not overlap, nobody writes the source, and nobody else
 /// uses the destination, except for work that is ordered before or after the copy. This holds for pinned memory that is
 /// among the accesses.
 #[track_caller]
-pub(super) unsafe fn copy_region(stream: &Stream, accesses: &[MemoryAccess<'_>], copy: Copy3d) -> Result<()> {
+pub(super) unsafe fn copy_region(
+    stream: &Stream,
+    operation: &'static str,
+    accesses: &[MemoryAccess<'_>],
+    copy: Copy3d,
+) -> Result<()> {
     // SAFETY: the caller keeps both regions valid until the copy has run, and nobody else uses the destination; pinned memory is
     // freed behind its uses, of which this is one.
-    stream.core().host_function_using(accesses, move || unsafe { copy_rows(&copy) })
+    stream.core().host_function_using(operation, accesses, move || unsafe { copy_rows(&copy) })
 }
 
 /// Copies a region of host memory now.

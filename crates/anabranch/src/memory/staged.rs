@@ -49,7 +49,7 @@ pub(super) unsafe fn copy_to_host<T: Pod>(
 /// As for [`copy_region`].
 unsafe fn copy_row(stream: &Stream, access: MemoryAccess<'_>, to: u64, from: u64, bytes: usize) -> Result<()> {
     if bytes == 0 {
-        return access.memory.require_context(stream.core(), "copying");
+        return access.memory.require_context(stream.core(), on_host::OPERATION);
     }
     let (mut source, mut destination) = (on_host::row(from, bytes), on_host::row(to, bytes));
     match access.access {
@@ -57,20 +57,25 @@ unsafe fn copy_row(stream: &Stream, access: MemoryAccess<'_>, to: u64, from: u64
         Access::Write => destination.host = access.memory.is_pinned(),
     }
     // SAFETY: the caller promises that the one range is within the memory, and keeps the other valid until the copy has run.
-    unsafe { copy_region(stream, access, &Copy3d { source, destination, extent: [bytes, 1, 1] }) }
+    unsafe { copy_region(stream, on_host::OPERATION, access, &Copy3d { source, destination, extent: [bytes, 1, 1] }) }
 }
 
-/// Copies a region between memory, which is read or written, and plain host memory. It may return before the copy is
-/// complete.
+/// Copies a region between memory, which is read or written, and plain host memory, for a call that does what `operation` says.
+/// It may return before the copy is complete.
 ///
 /// # Safety
 /// The one region is within the memory. The other is valid until the copy has run, and until then nobody else uses it,
 /// except for reading the source.
-pub(super) unsafe fn copy_region(stream: &Stream, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
+pub(super) unsafe fn copy_region(
+    stream: &Stream,
+    operation: &'static str,
+    access: MemoryAccess<'_>,
+    copy: &Copy3d,
+) -> Result<()> {
     if access.memory.is_pinned() {
         // SAFETY: the caller promises that the one region is within the memory, and keeps the other valid until the copy has run.
         // Plain memory is no pinned memory, so they do not overlap.
-        return unsafe { on_host::copy_region(stream, &[access], *copy) };
+        return unsafe { on_host::copy_region(stream, operation, &[access], *copy) };
     }
     let [width, rows, slices] = copy.extent;
     let block = StagingBlock::take(stream.core().context(), width * rows * slices)?;
@@ -83,10 +88,10 @@ pub(super) unsafe fn copy_region(stream: &Stream, access: MemoryAccess<'_>, copy
         unsafe { on_host::copy_rows(&to_staged) };
         // SAFETY: the destination is within the memory. The block is freed, or used by somebody else, only when the copy is
         // over.
-        unsafe { stream.core().copy_3d(&[access], &from_staged) }?;
+        unsafe { stream.core().copy_3d(operation, &[access], &from_staged) }?;
     } else {
         // SAFETY: the source is within the memory. The block is freed, or used by somebody else, only when the copy is over.
-        unsafe { stream.core().copy_3d(&[access], &to_staged) }?;
+        unsafe { stream.core().copy_3d(operation, &[access], &to_staged) }?;
     }
     // A panic of earlier work is left for later calls on the stream to report.
     stream.core().sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize)?;

@@ -260,6 +260,8 @@ impl Stream {
         }
         // SAFETY: the region is within the accesses and staging memory, which is used again when the copies have run; the
         // destination is borrowed exclusively.
-        on_host.iter().try_for_each(|(copy, accesses)| unsafe { on_host::copy_region(self, accesses, *copy) })
+        on_host
+            .iter()
+            .try_for_each(|(copy, accesses)| unsafe { on_host::copy_region(self, operation, accesses, *copy) })
     }
 }
