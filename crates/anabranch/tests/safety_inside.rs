@@ -6,7 +6,8 @@ mod common;
 
 use anabranch::hal::InsideWork;
 use anabranch::{
-    Buffer, ConditionalKind, Event, ExecutableGraph, Graph, Instance, NodeWork, Result, Status, Stream, UpdateError,
+    Buffer, CaptureMode, ConditionalKind, Event, ExecutableGraph, Graph, Instance, NodeWork, Result, Status, Stream,
+    UpdateError,
 };
 use futures::executor::block_on;
 use std::future::Future;
@@ -171,4 +172,21 @@ fn safety_135_a_mark_that_a_waker_leaks_is_not_that_of_the_library_s_thread() {
         stream.launch_host_func(|| thread::sleep(Duration::from_millis(2))).unwrap();
         block_on(stream.completion_future()).unwrap();
     }
+}
+
+#[test]
+fn safety_135_a_capture_whose_closure_leaks_a_mark_ends() {
+    let stream = common::host().create_stream().unwrap();
+    let mut kept = None;
+    let graph = stream
+        .capture(CaptureMode::Global, |_| {
+            std::mem::forget(InsideWork::enter());
+            kept = Some(InsideWork::enter());
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(graph.nodes().unwrap().len(), 0);
+    drop(kept);
+    // It is dropped last, and gives back what the leaked one had left.
+    assert_eq!(stream.query().unwrap_err().status(), Status::NOT_PERMITTED);
 }

@@ -7,7 +7,7 @@ use anabranch_core::capture_state::{CaptureEnd, CaptureState, Whole};
 use anabranch_core::conditional_part::Part;
 use anabranch_core::graph_object::GraphObject;
 use anabranch_core::node::Dependencies;
-use anabranch_hal::{CaptureMode, InstantiateFlags};
+use anabranch_hal::{CaptureMode, InsideWorkBefore, InstantiateFlags};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -68,10 +68,13 @@ impl<'scope> CaptureScope<'scope> {
 struct ClosureCapture<'a> {
     stream: &'a Stream,
     capture: Option<Arc<CaptureState>>,
+    /// The closure may mark the thread, and keep the mark, with which the capture could not be ended.
+    inside: Option<InsideWorkBefore>,
 }
 
 impl ClosureCapture<'_> {
     fn end(&mut self) -> Result<Part> {
+        drop(self.inside.take());
         let capture = self.capture.take();
         let ended = self.stream.core().end_capture(capture.as_ref());
         if let (Err(_), Some(capture)) = (&ended, capture) {
@@ -233,7 +236,8 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        let mut capture = ClosureCapture { stream: self, capture: Some(capture) };
+        let mut capture =
+            ClosureCapture { stream: self, capture: Some(capture), inside: Some(InsideWorkBefore::note()) };
         let result = body(&CaptureScope::new(self, mode));
         let ended = capture.end();
         // The body's error says more than what the capture made of it.
