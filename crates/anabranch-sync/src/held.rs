@@ -12,31 +12,35 @@ mod checked {
     use super::Access;
     use crate::Rank;
     use std::cell::RefCell;
+    use std::collections::BTreeMap;
     use std::marker::PhantomData;
     use std::panic::Location;
 
     /// A lock that the thread holds.
     struct Entry {
-        ticket: u64,
-        position: Position,
+        rank: Rank,
         access: Access,
         place: &'static Location<'static>,
     }
 
-    /// The rank of a lock, the order among locks of the same rank, and its address.
+    /// The rank of a lock, and the order among locks of the same rank.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Position {
         rank: Rank,
         order: u64,
     }
 
+    /// The number of a rank, the order within it, and a number that no other entry has.
+    type Key = (u32, u64, u64);
+
     struct Held {
         next: u64,
-        entries: Vec<Entry>,
+        /// In the order of the locks, so that a thread that holds many finds what it asks for.
+        entries: BTreeMap<Key, Entry>,
     }
 
     thread_local! {
-        static HELD: RefCell<Held> = const { RefCell::new(Held { next: 0, entries: Vec::new() }) };
+        static HELD: RefCell<Held> = const { RefCell::new(Held { next: 0, entries: BTreeMap::new() }) };
     }
 
     impl Position {
@@ -44,8 +48,8 @@ mod checked {
             Self { rank, order }
         }
 
-        fn key(&self) -> (u32, u64) {
-            (self.rank.number, self.order)
+        fn key(&self, number: u64) -> Key {
+            (self.rank.number, self.order, number)
         }
 
         /// Panics if the thread holds a lock that is not before this one. [`Access::Shared`]: the thread may share it already.
@@ -54,19 +58,18 @@ mod checked {
             may_pause();
             let wrong = HELD.try_with(|held| {
                 let held = held.borrow();
-                let wrong = held.entries.iter().find(|entry| {
-                    let (before, now) = (entry.position.key(), self.key());
+                let (_, wrong) = held.entries.range(self.key(0)..).rev().find(|(key, entry)| {
                     let is_shared = access == Access::Shared && entry.access == Access::Shared;
-                    before > now || (before == now && !is_shared)
+                    **key > self.key(u64::MAX) || !is_shared
                 })?;
-                Some((wrong.position, wrong.place))
+                Some((wrong.rank, wrong.place))
             });
             // A thread that is ending does not know what it holds any more.
             if let Ok(Some((other, place))) = wrong {
                 panic!(
                     "the lock {} ({}) is taken while the thread holds {} ({}), which was taken at {place}: take them in \
                      the order of their ranks",
-                    self.rank.name, self.rank.number, other.rank.name, other.rank.number
+                    self.rank.name, self.rank.number, other.name, other.number
                 );
             }
         }
@@ -75,15 +78,15 @@ mod checked {
         #[track_caller]
         pub(crate) fn enter(self, access: Access) -> Token {
             let place = Location::caller();
-            let ticket = HELD.try_with(|held| {
+            let key = HELD.try_with(|held| {
                 let mut held = held.borrow_mut();
-                let ticket = held.next;
+                let key = self.key(held.next);
                 held.next += 1;
-                held.entries.push(Entry { ticket, position: self, access, place });
-                ticket
+                held.entries.insert(key, Entry { rank: self.rank, access, place });
+                key
             });
             may_pause();
-            Token { ticket: ticket.ok(), thread: PhantomData }
+            Token { key: key.ok(), thread: PhantomData }
         }
     }
 
@@ -92,8 +95,8 @@ mod checked {
     pub fn require_none_held(from: Rank) {
         let held = HELD.try_with(|held| {
             let held = held.borrow();
-            let entry = held.entries.iter().find(|entry| entry.position.rank.number >= from.number)?;
-            Some((entry.position.rank.name, entry.place))
+            let (_, entry) = held.entries.range((from.number, 0, 0)..).next()?;
+            Some((entry.rank.name, entry.place))
         });
         if let Ok(Some((name, place))) = held {
             panic!("code of the program runs while the thread holds {name}, which was taken at {place}");
@@ -102,14 +105,14 @@ mod checked {
 
     /// A lock is held. It stays with the thread that took the lock.
     pub(crate) struct Token {
-        ticket: Option<u64>,
+        key: Option<Key>,
         thread: PhantomData<*const ()>,
     }
 
     impl Drop for Token {
         fn drop(&mut self) {
-            let Some(ticket) = self.ticket else { return };
-            let _ = HELD.try_with(|held| held.borrow_mut().entries.retain(|entry| entry.ticket != ticket));
+            let Some(key) = self.key else { return };
+            let _ = HELD.try_with(|held| held.borrow_mut().entries.remove(&key));
             // The lock has been released: a guard has its token last.
             may_pause();
         }
