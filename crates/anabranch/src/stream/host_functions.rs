@@ -78,8 +78,8 @@ impl Stream {
     /// Like [`launch_host_func`](Self::launch_host_func), for a function that can run any number of times. If the
     /// stream is capturing, the function becomes a node, which runs it at every launch of the graph. A panic is then
     /// reported by the stream of the launch, not by this one. The graph retains the function. It is dropped on a thread of the
-    /// library; see
-    /// [`flush_deferred_drops`](crate::flush_deferred_drops).
+    /// library, at a time that [`flush_deferred_drops`](crate::flush_deferred_drops) waits for, and a panic meanwhile is reported as
+    /// one in the function.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
