@@ -46,6 +46,8 @@ mod operation;
 mod run;
 #[path = "programs/share.rs"]
 mod share;
+#[path = "programs/streams.rs"]
+mod streams;
 #[cfg(feature = "tracing")]
 #[path = "programs/subscriber.rs"]
 mod subscriber;

@@ -3,7 +3,8 @@
 use crate::environment::{LENGTH, combined, for_each};
 use crate::operation::{Fate, Kind};
 use crate::run::half;
-use crate::world::{BUFFERS, Future, Given, StreamSlot, World, panic_on_purpose};
+use crate::streams::StreamSlot;
+use crate::world::{BUFFERS, Future, Given, World, panic_on_purpose};
 use anabranch::{Buffer, Enqueued, Reads, Result, Stream};
 use futures::executor::block_on;
 use futures::task::noop_waker_ref;

@@ -3,7 +3,8 @@
 use crate::edited::Source;
 use crate::environment::{LENGTH, combined, for_each};
 use crate::operation::Captured;
-use crate::world::{Number, Place, StreamSlot, World};
+use crate::streams::StreamSlot;
+use crate::world::{Number, Place, World};
 use anabranch::{Buffer, CaptureMode, ExecutableGraph, Kernel, Result, Stream};
 use std::slice::GetDisjointMutError;
 

@@ -1,7 +1,8 @@
 //! Work that is composed before it is queued.
 
 use crate::operation::{Fate, fate};
-use crate::world::{Given, ON_PURPOSE, StreamSlot, World, panic_on_purpose};
+use crate::streams::StreamSlot;
+use crate::world::{Given, ON_PURPOSE, World, panic_on_purpose};
 use anabranch::{Buffer, Operation, Result, RunTarget, StreamPolicy, StreamPool};
 use futures::TryFutureExt;
 use proptest::prelude::*;

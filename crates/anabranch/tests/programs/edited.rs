@@ -1,7 +1,8 @@
 //! Graphs that are made by hand, and what becomes of their nodes.
 
 use crate::captured::{Effect, Graph, two};
-use crate::world::{StreamSlot, World};
+use crate::streams::StreamSlot;
+use crate::world::World;
 use anabranch::{Node, NodeWork, Status};
 use proptest::prelude::*;
 
@@ -95,7 +96,7 @@ impl World<'_> {
                 if let Some(own) = &mut graph.source
                     && let Some(index) = node.checked_rem(own.nodes.len())
                 {
-                    let stream = StreamSlot::new(&self.places[own.device].context, own.device, 0);
+                    let stream = self.own_stream(own.device);
                     let is_copy = matches!(own.effects[index], Effect::Copy { .. });
                     let work = Work { from: is_copy.then_some(work.from.unwrap_or(work.to + 1)), ..work };
                     let node = own.nodes[index];

@@ -1,6 +1,7 @@
 //! Elements of any size and alignment, and none of them.
 
-use crate::world::{Place, StreamSlot, World};
+use crate::streams::StreamSlot;
+use crate::world::{Place, World};
 use anabranch::{Buffer, PinnedBuffer, Result, Status};
 use bytemuck::{Pod, Zeroable};
 use futures::executor::block_on;

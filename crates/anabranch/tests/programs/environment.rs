@@ -8,7 +8,9 @@ use anabranch::{
     KernelFault, LaunchConfig, LiveAllocation, Stream, flush_deferred_drops, set_drop_error_hook,
 };
 use std::cell::Cell;
-use std::sync::{LazyLock, Mutex, Once};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// How many elements each buffer has.
@@ -18,6 +20,8 @@ thread_local! {
     /// How long to wait for what is given back by another thread of the library. Only a leak takes so long.
     pub(crate) static PATIENCE: Cell<Duration> = const { Cell::new(Duration::from_secs(10)) };
 }
+
+type Panics = HashMap<(u64, u64), Arc<AtomicU32>>;
 
 /// Host devices, which several programs may use one after the other.
 pub(crate) struct Environment {
@@ -31,6 +35,8 @@ pub(crate) struct Environment {
     pub(crate) has_workers: bool,
     /// A stream of each context, without work.
     idle: Vec<Stream>,
+    /// How many panics of the work of default streams may still be reported, by their contexts and themselves.
+    panics: Mutex<Panics>,
 }
 
 /// The kernels of a context.
@@ -131,7 +137,16 @@ impl Environment {
         let kernels = contexts.iter().map(Kernels::load).collect();
         let devices = instance.devices().to_vec();
         let idle = contexts.iter().map(|context| context.create_stream().unwrap()).collect();
-        Self { contexts, kernels, devices, has_workers, idle, leaks: Mutex::default(), objects: Mutex::default() }
+        Self {
+            contexts,
+            kernels,
+            devices,
+            has_workers,
+            idle,
+            leaks: Mutex::default(),
+            objects: Mutex::default(),
+            panics: Mutex::default(),
+        }
     }
 
     /// Contexts beside those of the other programs.
@@ -144,6 +159,11 @@ impl Environment {
             return self.kernels.clone();
         }
         contexts.iter().map(Kernels::load).collect()
+    }
+
+    /// How many panics of the work of a default stream may still be reported, whoever has queued it.
+    pub(crate) fn panics_of(&self, stream: &Stream) -> Arc<AtomicU32> {
+        self.panics.lock().unwrap().entry((stream.context().id(), stream.id())).or_default().clone()
     }
 
     /// That nothing was found, and nothing is left of a program that is over but what it has leaked.
@@ -161,18 +181,26 @@ impl Environment {
         if let Some(objects) = &mut *self.objects.lock().unwrap() {
             objects.assert_unchanged();
         }
+        // What default streams have not reported would be reported to other programs.
+        flush_deferred_drops();
+        self.report_panics();
+        self.panics.lock().unwrap().clear();
         let errors = std::mem::take(&mut *ERRORS_OF_DROPS.lock().unwrap());
         assert!(errors.is_empty(), "errors of drops: {errors:#?}");
     }
 
+    /// Waits until all work is done, and for what no stream has reported.
+    fn report_panics(&self) {
+        for context in &self.contexts {
+            while let Err(error) = context.synchronize() {
+                assert!(error.to_string().contains(ON_PURPOSE), "{error}");
+            }
+        }
+    }
+
     fn assert_left(&self, most: usize) {
         let synchronize = || {
-            for context in &self.contexts {
-                // What a stream that is no more has not reported is reported here.
-                if let Err(error) = context.synchronize() {
-                    assert!(error.to_string().contains(ON_PURPOSE), "{error}");
-                }
-            }
+            self.report_panics();
             // In a lost context nobody waits for the work that frees. Where there are no workers, queries run it.
             self.idle.iter().for_each(|stream| _ = stream.query().unwrap());
         };

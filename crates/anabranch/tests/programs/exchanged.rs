@@ -123,8 +123,9 @@ impl World<'_> {
         use anabranch::dlpack::ManagedTensor;
         let stream = self.stream(stream);
         let [consumer, ready] = [consumer, ready].map(|other| other.map(|other| self.pair([0, other]).1));
-        let of_device =
-            |other: &Option<_>| other.clone().filter(|other: &crate::world::StreamSlot| other.device == stream.device);
+        let of_device = |other: &Option<_>| {
+            other.clone().filter(|other: &crate::streams::StreamSlot| other.device == stream.device)
+        };
         let [consumer, ready] = [of_device(&consumer), of_device(&ready)];
         if consumer.is_none() {
             self.let_go();

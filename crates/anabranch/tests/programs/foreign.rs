@@ -1,7 +1,7 @@
 //! Objects of another instance, or of another device: no call takes them, and none changes anything.
 
 use crate::environment::{Environment, LENGTH, instance};
-use crate::world::{ON_PURPOSE, Place, StreamSlot, World};
+use crate::world::{ON_PURPOSE, Place, World};
 use anabranch::{
     Buffer, CaptureMode, Context, Device, Event, ExecutableGraph, Graph, LaunchConfig, MemoryPool, MemoryPoolOptions,
     NodeWork, PinnedBuffer, Result, Signal, Status, Stream, WaitCondition,
@@ -140,7 +140,7 @@ impl World<'_> {
     pub(crate) fn foreign(&mut self, foreign: &Foreign) {
         let slot = self.stream(foreign.stream);
         // Captures are begun in streams of their own.
-        let stream = StreamSlot::new(&self.places[slot.device].context, slot.device, 0);
+        let stream = self.own_stream(slot.device);
         stream.stream.wait_stream(&slot.stream).unwrap();
         let (buffer, pinned) = (self.buffer(&stream, foreign.buffer), self.pinned(foreign.pinned));
         let environment = self.environment;

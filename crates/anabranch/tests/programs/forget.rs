@@ -3,6 +3,7 @@
 use crate::awaited::poll_once;
 use crate::captured::two;
 use crate::environment::{Environment, LENGTH};
+use crate::streams::{StreamKind, stream_kind};
 use crate::world::World;
 use anabranch::{CaptureMode, LaunchConfig, Stream, WaitCondition};
 use futures::StreamExt;
@@ -46,7 +47,7 @@ pub(crate) enum Forget {
     },
     Stream {
         stream: usize,
-        priority: i32,
+        kind: StreamKind,
         way: Way,
     },
     /// With a stream that waits for it.
@@ -113,7 +114,7 @@ pub(crate) fn forget() -> impl Strategy<Value = Forget> {
         3 => (n(), n(), way()).prop_map(|(stream, pinned, way)| Pinned { stream, pinned, way }),
         2 => (n(), n(), way()).prop_map(|(stream, event, way)| Event { stream, event, way }),
         1 => (n(), way()).prop_map(|(stream, way)| Pool { stream, way }),
-        3 => (n(), -5..1i32, way()).prop_map(|(stream, priority, way)| Stream { stream, priority, way }),
+        3 => (n(), stream_kind(), way()).prop_map(|(stream, kind, way)| Stream { stream, kind, way }),
         2 => (n(), way()).prop_map(|(stream, way)| Signal { stream, way }),
         3 => (n(), way()).prop_map(|(graph, way)| Graph { graph, way }),
         1 => (n(), n(), way()).prop_map(|(stream, to, way)| Kernel { stream, to, way }),
@@ -192,8 +193,8 @@ impl World<'_> {
                 let pool = self.renew_pool(self.stream(stream).device);
                 self.environment.leak(way, 0, pool);
             }
-            Forget::Stream { stream, priority, way } => {
-                let stream = self.renew_stream(stream, priority);
+            Forget::Stream { stream, kind, way } => {
+                let stream = self.renew_stream(stream, kind);
                 self.environment.leak(way, 0, stream.stream);
             }
             Forget::Signal { stream, way } => {

@@ -100,11 +100,10 @@ impl World<'_> {
             let stream = self.stream(stream);
             self.hold(&stream);
         }
+        let streams: Vec<_> = (0..self.streams.len()).map(|stream| self.stream(stream)).collect();
         for graph in 0..self.graphs.len() {
             let executable = &self.graphs[graph].executable;
-            if let Some(stream) =
-                self.streams.iter().find(|slot| slot.stream.context().id() == executable.context().id())
-            {
+            if let Some(stream) = streams.iter().find(|slot| slot.stream.context().id() == executable.context().id()) {
                 executable.launch(&stream.stream).unwrap();
             }
         }
@@ -192,7 +191,7 @@ impl World<'_> {
     fn use_lost(&mut self, device: usize, things: &mut Vec<Thing>) {
         let Place { context, buffers, pinned, .. } = &mut self.places[device];
         assert!(context.synchronize().is_err());
-        for slot in self.streams.iter().filter(|slot| slot.device == device) {
+        for slot in self.streams.iter().filter(|slot| slot.device == device && slot.is_usable_here()) {
             let stream = &slot.stream;
             assert!(stream.synchronize().is_err());
             assert!(stream.upload(&[1u32; 3]).is_err());

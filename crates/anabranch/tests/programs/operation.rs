@@ -12,6 +12,7 @@ use crate::foreign::{Foreign, foreign};
 use crate::forget::{Forget, Way, forget, way};
 use crate::loss::{Loss, loss};
 use crate::share::{Share, share};
+use crate::streams::{StreamKind, stream_kind};
 use crate::swap::{Swap, swap};
 use crate::unwind::{Unwind, unwind};
 use proptest::prelude::*;
@@ -19,8 +20,8 @@ use proptest::prelude::*;
 /// A program: what it runs on, and what each of its threads does.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// How many streams each thread has.
-    pub(crate) streams: usize,
+    /// The streams that each thread has.
+    pub(crate) streams: Vec<StreamKind>,
     /// The seed of the order in which work runs, where it runs in such an order.
     pub(crate) seed: u64,
     pub(crate) threads: Vec<Thread>,
@@ -153,7 +154,7 @@ pub(crate) enum Operation {
     /// Drops a stream, its work pending, and makes it anew.
     RenewStream {
         stream: usize,
-        priority: i32,
+        kind: StreamKind,
     },
     RenewPool {
         stream: usize,
@@ -427,7 +428,7 @@ fn order() -> impl Strategy<Value = Operation> {
         3 => (n(), n(), n()).prop_map(|(stream, device, event)| WaitEvent { stream, device, event }),
         1 => (n(), n()).prop_map(|(stream, event)| RenewEvent { stream, event }),
         3 => (n(), n()).prop_map(|(stream, other)| WaitStream { stream, other }),
-        3 => (n(), -5..1i32).prop_map(|(stream, priority)| RenewStream { stream, priority }),
+        3 => (n(), stream_kind()).prop_map(|(stream, kind)| RenewStream { stream, kind }),
         1 => n().prop_map(|stream| GreenStream { stream }),
         1 => n().prop_map(|stream| RenewPool { stream }),
         1 => n().prop_map(|stream| Synchronize { stream }),
@@ -512,7 +513,8 @@ fn thread() -> impl Strategy<Value = Thread> {
 
 /// A program of so many threads.
 pub(crate) fn program(threads: usize) -> impl Strategy<Value = Program> {
-    (1..5usize, any::<u64>(), prop::collection::vec(thread(), threads)).prop_map(|(streams, seed, threads)| Program {
+    let streams = prop::collection::vec(stream_kind(), 1..5);
+    (streams, any::<u64>(), prop::collection::vec(thread(), threads)).prop_map(|(streams, seed, threads)| Program {
         streams,
         seed,
         threads,

@@ -34,7 +34,8 @@ fn run_thread(environment: &Environment, program: &Program, thread: &Thread) {
         None => environment.contexts.clone(),
         Some(_) => environment.contexts_to_lose(),
     };
-    let mut world = World::new(environment, contexts, program.streams);
+    let mut world = World::new(environment, contexts, &program.streams);
+    world.is_alone = loss.is_some() || program.threads.len() == 1;
     world.run(&thread.steps);
     match loss {
         None => world.finish(),
@@ -193,7 +194,7 @@ impl World<'_> {
             O::WaitStream { stream, other } => {
                 self.stream(stream).stream.wait_stream(&self.stream(other).stream).unwrap();
             }
-            O::RenewStream { stream, priority } => drop(self.renew_stream(stream, priority)),
+            O::RenewStream { stream, kind } => drop(self.renew_stream(stream, kind)),
             O::RenewPool { stream } => drop(self.renew_pool(self.stream(stream).device)),
             O::Synchronize { stream } => {
                 self.let_go();

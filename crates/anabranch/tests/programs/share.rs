@@ -88,6 +88,7 @@ fn together(first: impl FnOnce() + Send, second: impl FnOnce()) {
 
 impl World<'_> {
     pub(crate) fn share(&mut self, share: &Share) {
+        let environment = self.environment;
         match *share {
             Share::Halves { streams, to, values } => {
                 let (stream, other) = self.pair(streams);
@@ -95,7 +96,7 @@ impl World<'_> {
                 let slot = &mut self.places[stream.device].buffers[to];
                 let (head, tail) = slot.buffer.as_mut().unwrap().slice_mut(..).unwrap().split_at(half()).unwrap();
                 together(
-                    || other.stream.fill(tail, values[1]).unwrap(),
+                    || other.here(environment).stream.fill(tail, values[1]).unwrap(),
                     || stream.stream.fill(head, values[0]).unwrap(),
                 );
                 self.memories[slot.number][..half()].fill(values[0]);
@@ -109,7 +110,7 @@ impl World<'_> {
                 let (head, tail) = source.slice_mut(..).unwrap().split_at(half()).unwrap();
                 let (destination_head, destination_tail) = destination.slice_mut(..).unwrap().split_at(half()).unwrap();
                 together(
-                    || other.stream.fill(tail, value).unwrap(),
+                    || other.here(environment).stream.fill(tail, value).unwrap(),
                     || stream.stream.copy(destination_head, head.as_slice()).unwrap(),
                 );
                 stream.stream.copy(destination_tail, source.slice(half()..).unwrap()).unwrap();
@@ -124,7 +125,10 @@ impl World<'_> {
                 let slot = &self.places[stream.device].buffers[from];
                 let (buffer, words) = (slot.buffer.as_ref().unwrap(), self.memories[slot.number]);
                 let (left, right) = (buffer.slice(1..).unwrap(), buffer.slice(..LENGTH - 1).unwrap());
-                together(|| other.assert_holds(right, &words[..LENGTH - 1]), || stream.assert_holds(left, &words[1..]));
+                together(
+                    || other.here(environment).assert_holds(right, &words[..LENGTH - 1]),
+                    || stream.assert_holds(left, &words[1..]),
+                );
             }
             Share::Views { stream, to, from, value } => {
                 let stream = self.stream(stream);

@@ -2,7 +2,8 @@
 
 use crate::environment::{LENGTH, for_each};
 use crate::operation::Step;
-use crate::world::{Place, StreamSlot, Words, World};
+use crate::streams::StreamSlot;
+use crate::world::{Place, Words, World};
 use anabranch::{Buffer, BufferSlice, ExecutableGraph, Graph, NodeWork, PinnedBuffer};
 use std::sync::{Arc, Mutex};
 use std::thread::scope;
@@ -52,7 +53,7 @@ impl World<'_> {
     /// What a thread has that shares all but memory with this one.
     fn beside(&self, shared: &[Arc<Shared>]) -> Self {
         let contexts = self.places.iter().map(|place| place.context.clone()).collect();
-        let mut world = Self::new(self.environment, contexts, 0);
+        let mut world = Self::new(self.environment, contexts, &[]);
         world.streams.clone_from(&self.streams);
         world.shared = shared.to_vec();
         for (Place { events, pool, .. }, place) in world.places.iter_mut().zip(&self.places) {

@@ -3,8 +3,9 @@
 use crate::captured::two;
 use crate::environment::LENGTH;
 use crate::run::half;
+use crate::streams::StreamSlot;
 use crate::waker::{Moment, UnwindingWaker};
-use crate::world::{ON_PURPOSE, StreamSlot, World, panic_on_purpose};
+use crate::world::{ON_PURPOSE, World, panic_on_purpose};
 use anabranch::{CaptureMode, DualModule, HostFunction, LaunchConfig, NodeWork, Result, Status, Stream};
 use futures::StreamExt;
 use futures::executor::block_on;

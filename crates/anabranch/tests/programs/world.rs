@@ -4,13 +4,13 @@
 use crate::captured::Graph;
 use crate::environment::{Environment, Kernels, LENGTH, is_on_cuda};
 use crate::operation::Source;
+use crate::streams::{StreamKind, StreamSlot};
 use crate::together::Shared;
-use anabranch::{Buffer, Context, Error, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal, Status};
-use anabranch::{EventFlags, Stream, StreamFlags, WaitCondition};
+use anabranch::{Buffer, Context, Event, EventFlags, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal};
+use anabranch::{Status, WaitCondition};
 use futures::future::BoxFuture;
 use std::mem::replace;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What panics say that are part of a program.
 pub(crate) const ON_PURPOSE: &str = "on purpose";
@@ -28,54 +28,6 @@ pub(crate) fn panic_on_purpose() -> ! {
 /// The contents of a piece of memory, by its number.
 pub(crate) type Number = usize;
 pub(crate) type Words = [u32; LENGTH];
-
-/// A stream, and how many panics of its work may still be reported.
-#[derive(Clone)]
-pub(crate) struct StreamSlot {
-    pub(crate) stream: Arc<Stream>,
-    pub(crate) device: usize,
-    pub(crate) panics: Arc<AtomicU32>,
-}
-
-impl StreamSlot {
-    pub(crate) fn new(context: &Context, device: usize, priority: i32) -> Self {
-        let stream = context.create_stream_with_priority(StreamFlags::NON_BLOCKING, priority).unwrap();
-        Self { stream: Arc::new(stream), device, panics: Arc::default() }
-    }
-
-    /// Work was queued that will panic.
-    pub(crate) fn will_panic(&self) {
-        self.panics.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The value, unless a panic is reported in its place that is part of the program.
-    #[track_caller]
-    pub(crate) fn unless_panicked<T>(&self, result: Result<T>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            Err(error) => {
-                assert!(error.to_string().contains(ON_PURPOSE), "{error}");
-                assert!(self.has_reported(), "reported more often than it happened: {error}");
-                None
-            }
-        }
-    }
-
-    /// Whether an error is a panic of this stream's or the other's, and not the end of something else.
-    #[track_caller]
-    pub(crate) fn expect_panic(&self, other: &Self, error: &Error) {
-        assert!(error.to_string().contains(ON_PURPOSE), "{error}");
-        let is_own = error.to_string().contains(&format!("stream {} ", self.stream.id()));
-        let (first, second) = if is_own { (self, other) } else { (other, self) };
-        assert!(first.has_reported() || second.has_reported(), "reported more often than it happened: {error}");
-    }
-
-    /// Notes that a panic was reported. `false`: there was none.
-    pub(crate) fn has_reported(&self) -> bool {
-        let one_less = |panics: u32| panics.checked_sub(1);
-        self.panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
-    }
-}
 
 /// A buffer. One that was given away is made anew when it is next used.
 pub(crate) struct Slot {
@@ -115,6 +67,8 @@ pub(crate) struct World<'e> {
     pub(crate) environment: &'e Environment,
     pub(crate) places: Vec<Place>,
     pub(crate) streams: Vec<StreamSlot>,
+    /// Whether nobody else uses the contexts meanwhile.
+    pub(crate) is_alone: bool,
     pub(crate) graphs: Vec<Graph>,
     pub(crate) futures: Vec<Future>,
     pub(crate) memories: Vec<Words>,
@@ -123,11 +77,6 @@ pub(crate) struct World<'e> {
     pub(crate) kernels: Vec<Kernels>,
     /// What other threads use at the same time, for each device.
     pub(crate) shared: Vec<Arc<Shared>>,
-}
-
-fn new_stream(contexts: &[Context], stream: usize) -> StreamSlot {
-    let device = stream % contexts.len();
-    StreamSlot::new(&contexts[device], device, 0)
 }
 
 fn new_event(context: &Context) -> Event {
@@ -140,14 +89,18 @@ fn new_pool(context: &Context) -> MemoryPool {
 
 impl<'e> World<'e> {
     /// What a program has in the beginning in these contexts, one of each device.
-    pub(crate) fn new(environment: &'e Environment, contexts: Vec<Context>, streams: usize) -> Self {
-        let streams = 0..streams;
+    pub(crate) fn new(environment: &'e Environment, contexts: Vec<Context>, streams: &[StreamKind]) -> Self {
+        let new_stream = |(number, &kind): (usize, &StreamKind)| {
+            let device = number % contexts.len();
+            StreamSlot::new(environment, &contexts[device], device, kind)
+        };
         let kernels = environment.kernels_of(&contexts);
         let mut world = Self {
             environment,
             kernels,
             places: Vec::new(),
-            streams: streams.map(|stream| new_stream(&contexts, stream)).collect(),
+            streams: streams.iter().enumerate().map(new_stream).collect(),
+            is_alone: false,
             graphs: Vec::new(),
             futures: Vec::new(),
             memories: Vec::new(),
@@ -177,10 +130,6 @@ impl<'e> World<'e> {
         self.memories.len() - 1
     }
 
-    pub(crate) fn stream(&self, stream: usize) -> StreamSlot {
-        self.streams[stream % self.streams.len()].clone()
-    }
-
     /// Which buffer of its device a number means. It is there afterwards.
     pub(crate) fn buffer(&mut self, stream: &StreamSlot, buffer: usize) -> usize {
         self.buffer_of(stream.device, stream, buffer)
@@ -191,11 +140,7 @@ impl<'e> World<'e> {
         let buffer = buffer % BUFFERS;
         if self.places[device].buffers[buffer].buffer.is_none() {
             // Another device's memory is allocated in the order of a stream of its own, which then ends.
-            let own = if device == stream.device {
-                stream.clone()
-            } else {
-                StreamSlot::new(&self.places[device].context, device, 0)
-            };
+            let own = if device == stream.device { stream.clone() } else { self.own_stream(device) };
             self.renew(&own, buffer, Source::DefaultPool);
         }
         buffer
@@ -275,12 +220,6 @@ impl<'e> World<'e> {
         replace(&mut place.pool, Arc::new(new_pool(&place.context)))
     }
 
-    pub(crate) fn renew_stream(&mut self, stream: usize, priority: i32) -> StreamSlot {
-        let stream = stream % self.streams.len();
-        let device = self.streams[stream].device;
-        replace(&mut self.streams[stream], StreamSlot::new(&self.places[device].context, device, priority))
-    }
-
     /// Puts a stream of a green context of some of the device's multiprocessors in the place of one.
     pub(crate) fn green_stream(&mut self, stream: usize) {
         let stream = stream % self.streams.len();
@@ -297,23 +236,7 @@ impl<'e> World<'e> {
             // Contexts that are lost at the end are not the primary ones.
             Err(error) => return assert_eq!(error.status(), Status::INVALID_CONTEXT, "{error}"),
         };
-        let made = StreamSlot { stream: Arc::new(green.create_stream().unwrap()), device, panics: Arc::default() };
-        self.streams[stream] = made;
-    }
-
-    /// Two streams of one device, which may be the same.
-    pub(crate) fn pair(&self, [stream, other]: [usize; 2]) -> (StreamSlot, StreamSlot) {
-        let (stream, other) = (self.stream(stream), self.stream(other));
-        if other.device == stream.device { (stream, other) } else { (stream.clone(), stream) }
-    }
-
-    /// The streams, or others of their devices where other threads use them: what these queue would be captured too.
-    pub(crate) fn to_capture(&self, stream: &StreamSlot, other: &StreamSlot) -> (StreamSlot, StreamSlot) {
-        if self.shared.is_empty() {
-            return (stream.clone(), other.clone());
-        }
-        let new = |slot: &StreamSlot| StreamSlot::new(&self.places[slot.device].context, slot.device, 0);
-        (new(stream), new(other))
+        self.streams[stream] = StreamSlot::own(green.create_stream().unwrap(), device);
     }
 
     /// Lets a stream wait until the thread has to wait.
