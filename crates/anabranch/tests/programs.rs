@@ -8,7 +8,7 @@
 //! The modules `batched`, `composed`, `edited` and `exchanged` have batches, operations that are composed before they are
 //! queued, graphs whose nodes change, and memory that passes between libraries (with the feature `dlpack` as tensors too).
 //!
-//! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `elements` and `loss` have
+//! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and `loss` have
 //! a kind of misuse each.
 //!
 //! With the feature `tracing`, a subscriber gets all that the library reports meanwhile.
@@ -26,6 +26,8 @@ mod batched;
 mod captured;
 #[path = "programs/composed.rs"]
 mod composed;
+#[path = "programs/defaults.rs"]
+mod defaults;
 #[path = "programs/edited.rs"]
 mod edited;
 #[path = "programs/elements.rs"]

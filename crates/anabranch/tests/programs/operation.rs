@@ -5,6 +5,7 @@
 
 use crate::batched::{Batched, batched};
 use crate::composed::{Composed, composed};
+use crate::defaults::{Defaults, defaults};
 use crate::edited::{Edited, edited};
 use crate::elements::{Elements, elements};
 use crate::exchanged::{Exchanged, exchanged};
@@ -266,6 +267,7 @@ pub(crate) enum Operation {
     Exchanged(Exchanged),
     Composed(Composed),
     Edited(Edited),
+    Defaults(Defaults),
     /// Drops a stream, its work pending, and makes one of a green context in its place.
     GreenStream {
         stream: usize,
@@ -478,6 +480,7 @@ fn misuse() -> impl Strategy<Value = Operation> {
         5 => unwind().prop_map(Operation::Unwind),
         2 => foreign().prop_map(Operation::Foreign),
         2 => elements().prop_map(Operation::Elements),
+        2 => defaults().prop_map(Operation::Defaults),
     ]
 }
 

@@ -303,6 +303,7 @@ impl World<'_> {
             O::Exchanged(ref exchanged) => self.exchanged(exchanged),
             O::Composed(ref composed) => self.composed(composed),
             O::Edited(ref edited) => self.edited(edited),
+            O::Defaults(ref defaults) => self.defaults(defaults),
             O::GreenStream { stream } => self.green_stream(stream),
             O::CombineWith { stream, buffers, value } => self.combine_with(stream, buffers, value),
             O::Together(ref threads) => self.together(threads),
