@@ -1,6 +1,6 @@
 //! Random programs of safe calls on host devices that check how their memory is used.
 //!
-//! A program works on a few buffers through a few streams of one or two devices, from one or two threads: it drops, cancels
+//! A program works on a few buffers through a few streams of one or two contexts, from one or two threads: it drops, cancels
 //! and panics at any point. Whatever its streams overlap, each buffer's history is that of the program's text, so that what
 //! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
 //! allocated when a program is over.
@@ -8,8 +8,8 @@
 //! The modules `batched`, `composed`, `edited` and `exchanged` have batches, operations that are composed before they are
 //! queued, graphs whose nodes change, and memory that passes between libraries (with the feature `dlpack` as tensors too).
 //!
-//! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and `loss` have
-//! a kind of misuse each.
+//! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and
+//! `loss` have a kind of misuse each.
 //!
 //! With the feature `tracing`, a subscriber gets all that the library reports meanwhile.
 //!
@@ -78,7 +78,7 @@ use watchdog::Watchdog;
 const PROGRAMS: u32 = 2000;
 
 /// How many tests share them.
-const TESTS: u32 = 4;
+const TESTS: u32 = 5;
 
 /// After so many programs the devices are made anew.
 const PROGRAMS_ON_A_DEVICE: u32 = 500;
@@ -133,11 +133,11 @@ fn run_programs(threads: usize, run: impl FnMut(&Program)) {
 }
 
 /// Runs programs on devices with workers, which many of them use one after the other.
-fn run_on_workers(devices: u32, threads: usize) {
+fn run_on_workers(devices: u32, contexts: usize, threads: usize) {
     let mut environment: Option<(Environment, u32)> = None;
     run_programs(threads, |program| {
         // After a failure the devices are not used again.
-        let (devices, used) = environment.take().unwrap_or_else(|| (Environment::new(devices, None), 0));
+        let (devices, used) = environment.take().unwrap_or_else(|| (Environment::new(devices, contexts, None), 0));
         run::run(&devices, program);
         if used < PROGRAMS_ON_A_DEVICE {
             environment = Some((devices, used + 1));
@@ -156,7 +156,7 @@ fn run_in_seeded_order(devices: u32) {
         return;
     }
     run_programs(1, |program| {
-        let devices = Environment::new(devices, Some(program.seed));
+        let devices = Environment::new(devices, 1, Some(program.seed));
         run::run(&devices, program);
         devices.close();
     });
@@ -164,12 +164,17 @@ fn run_in_seeded_order(devices: u32) {
 
 #[test]
 fn programs_on_one_device() {
-    run_on_workers(1, 1);
+    run_on_workers(1, 1, 1);
 }
 
 #[test]
 fn programs_of_two_threads_on_two_devices() {
-    run_on_workers(if is_on_cuda() { 1 } else { 2 }, 2);
+    run_on_workers(if is_on_cuda() { 1 } else { 2 }, 1, 2);
+}
+
+#[test]
+fn programs_of_two_threads_in_two_contexts_of_one_device() {
+    run_on_workers(1, 2, 2);
 }
 
 #[test]

@@ -129,11 +129,16 @@ pub(crate) fn instance(devices: u32, seed: Option<u64>) -> Instance {
 }
 
 impl Environment {
-    pub(crate) fn new(devices: u32, seed: Option<u64>) -> Self {
+    /// So many devices, and so many contexts on each: the primary one, and others.
+    pub(crate) fn new(devices: u32, contexts: usize, seed: Option<u64>) -> Self {
         watch_errors_of_drops();
         let (instance, has_workers) = (instance(devices, seed), seed.is_none());
         assert!(!instance.devices().is_empty(), "there is no device");
-        let contexts: Vec<Context> = instance.devices().iter().map(|device| device.context().unwrap()).collect();
+        let of_device = |device: &Device| {
+            let others = (1..contexts).map(|_| device.create_context(ContextFlags::empty()).unwrap());
+            std::iter::once(device.context().unwrap()).chain(others).collect::<Vec<_>>()
+        };
+        let contexts: Vec<Context> = instance.devices().iter().flat_map(of_device).collect();
         let kernels = contexts.iter().map(Kernels::load).collect();
         let devices = instance.devices().to_vec();
         let idle = contexts.iter().map(|context| context.create_stream().unwrap()).collect();
