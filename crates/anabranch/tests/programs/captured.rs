@@ -20,6 +20,8 @@ pub(crate) enum Effect {
 pub(crate) struct Graph {
     pub(crate) executable: ExecutableGraph,
     pub(crate) effects: Vec<Effect>,
+    /// Which of them it does not have now.
+    pub(crate) disabled: Vec<usize>,
     /// If it was made by hand.
     pub(crate) source: Option<Source>,
 }
@@ -148,13 +150,14 @@ impl World<'_> {
             }
             if forks { scope.join(&other.stream) } else { Ok(()) }
         });
-        self.graphs.push(Graph { executable: executable.unwrap(), effects, source: None });
+        self.graphs.push(Graph { executable: executable.unwrap(), effects, disabled: Vec::new(), source: None });
     }
 
     /// What a launch of a graph does.
     pub(crate) fn apply(&mut self, graph: usize) {
         let memories = &mut self.memories;
-        for effect in &self.graphs[graph].effects {
+        let Graph { effects, disabled, .. } = &self.graphs[graph];
+        for (_, effect) in effects.iter().enumerate().filter(|(index, _)| !disabled.contains(index)) {
             match *effect {
                 Effect::Combine { to, left, right, value } => {
                     let (left, right) = (memories[left], memories[right]);

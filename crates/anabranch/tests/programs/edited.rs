@@ -17,11 +17,38 @@ pub(crate) struct Work {
 #[derive(Clone, Debug)]
 pub(crate) enum Edited {
     /// Makes a graph whose nodes follow each other.
-    Make { stream: usize, work: Vec<Work> },
+    Make {
+        stream: usize,
+        work: Vec<Work>,
+    },
     /// Gives a node of an executable graph other work, or of its graph, or both.
-    Set { graph: usize, node: usize, work: Work, executable: bool, source: bool },
+    Set {
+        graph: usize,
+        node: usize,
+        work: Work,
+        executable: bool,
+        source: bool,
+    },
     /// Updates an executable graph from its graph.
-    Update { graph: usize },
+    Update {
+        graph: usize,
+    },
+    /// Disables a node of an executable graph, or enables it again, and launches the graph.
+    Enable {
+        stream: usize,
+        graph: usize,
+        node: usize,
+        enabled: bool,
+    },
+    /// Makes an executable graph of a clone of a graph, or of one whose child it is.
+    Again {
+        graph: usize,
+        nested: bool,
+    },
+    Upload {
+        stream: usize,
+        graph: usize,
+    },
 }
 
 /// The graph that an executable graph was made from by hand.
@@ -40,11 +67,15 @@ pub(crate) fn edited() -> impl Strategy<Value = Edited> {
     use Edited::*;
     let n = || 0..4usize;
     prop_oneof![
-        2 => (n(), prop::collection::vec(work(), 1..4)).prop_map(|(stream, work)| Make { stream, work }),
+        5 => (n(), prop::collection::vec(work(), 1..4)).prop_map(|(stream, work)| Make { stream, work }),
         4 => (n(), n(), work(), any::<bool>(), any::<bool>()).prop_map(|(graph, node, work, executable, source)| Set {
             graph, node, work, executable, source
         }),
         2 => n().prop_map(|graph| Update { graph }),
+        3 => (n(), n(), n(), any::<bool>())
+            .prop_map(|(stream, graph, node, enabled)| Enable { stream, graph, node, enabled }),
+        2 => (n(), any::<bool>()).prop_map(|(graph, nested)| Again { graph, nested }),
+        1 => (n(), n()).prop_map(|(stream, graph)| Upload { stream, graph }),
     ]
 }
 
@@ -87,7 +118,7 @@ impl World<'_> {
                 }
                 let executable = graph.instantiate().unwrap();
                 let source = Source { graph, device: stream.device, nodes, effects: effects.clone() };
-                self.graphs.push(Graph { executable, effects, source: Some(source) });
+                self.graphs.push(Graph { executable, effects, disabled: Vec::new(), source: Some(source) });
             }
             &Edited::Set { graph, node, work, executable, source } => {
                 let Some(place) = self.made_by_hand(graph) else { return };
@@ -127,6 +158,47 @@ impl World<'_> {
                         // As above.
                         Err(refused) => assert_eq!(refused.error().status(), Status::GRAPH_EXEC_UPDATE_FAILURE),
                     }
+                }
+            }
+            &Edited::Enable { stream, graph, node, enabled } => {
+                let Some(place) = self.made_by_hand(graph) else { return };
+                let stream = self.stream(stream);
+                let graph = &mut self.graphs[place];
+                if let Some(source) = &graph.source
+                    && let Some(index) = node.checked_rem(source.nodes.len())
+                {
+                    let (executable, node) = (&graph.executable, source.nodes[index]);
+                    assert_eq!(executable.is_node_enabled(node).unwrap(), !graph.disabled.contains(&index));
+                    executable.set_node_enabled(node, enabled).unwrap();
+                    graph.disabled.retain(|&disabled| disabled != index);
+                    if !enabled {
+                        graph.disabled.push(index);
+                    }
+                }
+                graph.executable.launch(&stream.stream).unwrap();
+                self.apply(place);
+            }
+            &Edited::Again { graph, nested } => {
+                let Some(place) = self.made_by_hand(graph) else { return };
+                let Some(source) = &self.graphs[place].source else { return };
+                let (effects, disabled) = (source.effects.clone(), Vec::new());
+                let made = if nested {
+                    let mut graph = self.places[source.device].context.create_graph().unwrap();
+                    graph.add((), NodeWork::child(&source.graph)).unwrap();
+                    Graph { executable: graph.instantiate().unwrap(), effects, disabled, source: None }
+                } else {
+                    let graph = source.graph.try_clone().unwrap();
+                    let nodes = source.nodes.iter().map(|&node| source.graph.find_in_clone(node, &graph).unwrap());
+                    let nodes = nodes.collect();
+                    let executable = graph.instantiate().unwrap();
+                    let source = Source { graph, device: source.device, nodes, effects: effects.clone() };
+                    Graph { executable, effects, disabled, source: Some(source) }
+                };
+                self.graphs.push(made);
+            }
+            &Edited::Upload { stream, graph } => {
+                if let Some(graph) = graph.checked_rem(self.graphs.len()) {
+                    self.graphs[graph].executable.upload(&self.stream(stream).stream).unwrap();
                 }
             }
         }

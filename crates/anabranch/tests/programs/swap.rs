@@ -170,10 +170,7 @@ impl World<'_> {
         self.apply(left);
         let early = poll_once(&mut future);
         if left != right {
-            let [left, right] = self.graphs.get_disjoint_mut([left, right]).unwrap();
-            exchange(&mut left.executable, &mut right.executable);
-            exchange(&mut left.effects, &mut right.effects);
-            exchange(&mut left.source, &mut right.source);
+            self.graphs.swap(left, right);
         }
         self.let_go();
         stream.unless_panicked(early.unwrap_or_else(|| block_on(future)));
