@@ -40,6 +40,8 @@ mod exchanged;
 mod foreign;
 #[path = "programs/forget.rs"]
 mod forget;
+#[path = "programs/generate.rs"]
+mod generate;
 #[path = "programs/loss.rs"]
 mod loss;
 #[path = "programs/operation.rs"]
@@ -67,7 +69,8 @@ mod watchdog;
 mod world;
 
 use environment::{Environment, PATIENCE, is_on_cuda};
-use operation::{Program, program};
+use generate::program;
+use operation::Program;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

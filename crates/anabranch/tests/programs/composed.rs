@@ -1,6 +1,7 @@
 //! Work that is composed before it is queued.
 
-use crate::operation::{Fate, fate};
+use crate::generate::fate;
+use crate::operation::Fate;
 use crate::streams::StreamSlot;
 use crate::world::{Given, ON_PURPOSE, World, panic_on_purpose};
 use anabranch::{Buffer, Operation, Result, RunTarget, StreamPolicy, StreamPool};

@@ -2,7 +2,8 @@
 
 use crate::awaited::poll_once;
 use crate::environment::LENGTH;
-use crate::operation::{Operation, work};
+use crate::generate::work;
+use crate::operation::Operation;
 use crate::world::{Future, Place, World};
 use anabranch::{Buffer, CaptureMode, DualModule, HostFunction, LaunchConfig, PinnedBuffer, Stream};
 use futures::executor::block_on;
