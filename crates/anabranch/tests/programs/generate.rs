@@ -9,7 +9,7 @@ use crate::exchanged::exchanged;
 use crate::foreign::foreign;
 use crate::forget::{forget, way};
 use crate::loss::loss;
-use crate::operation::{Captured, Fate, Kind, Operation, Program, Source, Step, Thread};
+use crate::operation::{Captured, Fate, HostFunctionKind, Kind, Operation, Program, Source, Step, Thread};
 use crate::share::share;
 use crate::streams::stream_kind;
 use crate::swap::swap;
@@ -25,6 +25,11 @@ pub(crate) fn fate() -> impl Strategy<Value = Fate> {
 
 fn kind() -> impl Strategy<Value = Kind> {
     prop::sample::select(vec![Kind::Device, Kind::Device, Kind::Pinned])
+}
+
+fn host_function_kind() -> impl Strategy<Value = HostFunctionKind> {
+    use HostFunctionKind::{Callback, Once, Repeatable};
+    prop::sample::select(vec![Once, Repeatable, Callback])
 }
 
 fn source() -> impl Strategy<Value = Source> {
@@ -62,9 +67,11 @@ pub(crate) fn work() -> impl Strategy<Value = Operation> {
         1 => (n(), [n(), n(), n()], any::<u32>())
             .prop_map(|(stream, buffers, value)| CombineWith { stream, buffers, value }),
         1 => (n(), n(), any::<u32>()).prop_map(|(stream, to, value)| Upload { stream, to, value }),
+        1 => (n(), n(), n()).prop_map(|(stream, to, from)| Clone { stream, to, from }),
         1 => (n(), n()).prop_map(|(stream, from)| Read { stream, from }),
         4 => (n(), n(), source()).prop_map(|(stream, to, from)| Renew { stream, to, from }),
-        1 => (n(), n()).prop_map(|(stream, from)| DropInHostFunction { stream, from }),
+        1 => (n(), n(), host_function_kind())
+            .prop_map(|(stream, from, kind)| DropInHostFunction { stream, from, kind }),
         2 => (n(), n(), n()).prop_map(|(stream, pinned, from)| ToPinned { stream, pinned, from }),
         2 => (n(), n(), n()).prop_map(|(stream, to, pinned)| FromPinned { stream, to, pinned }),
         1 => (n(), n(), n()).prop_map(|(stream, to, from)| BetweenPinned { stream, to, from }),
@@ -81,6 +88,7 @@ fn order() -> impl Strategy<Value = Operation> {
     prop_oneof![
         3 => (n(), n()).prop_map(|(stream, event)| Record { stream, event }),
         3 => (n(), n(), n()).prop_map(|(stream, device, event)| WaitEvent { stream, device, event }),
+        2 => (n(), n(), any::<Option<bool>>()).prop_map(|(device, event, wait)| MeetEvent { device, event, wait }),
         1 => (n(), n()).prop_map(|(stream, event)| RenewEvent { stream, event }),
         3 => (n(), n()).prop_map(|(stream, other)| WaitStream { stream, other }),
         3 => (n(), stream_kind()).prop_map(|(stream, kind)| RenewStream { stream, kind }),

@@ -90,6 +90,12 @@ pub(crate) enum Operation {
         to: usize,
         value: u32,
     },
+    /// A new buffer with the contents of another one.
+    Clone {
+        stream: usize,
+        to: usize,
+        from: usize,
+    },
     /// Reads a buffer back, and compares.
     Read {
         stream: usize,
@@ -101,10 +107,11 @@ pub(crate) enum Operation {
         to: usize,
         from: Source,
     },
-    /// Gives a buffer to a host function, which drops it.
+    /// Gives a buffer to a host function of some kind, which drops it.
     DropInHostFunction {
         stream: usize,
         from: usize,
+        kind: HostFunctionKind,
     },
     ToPinned {
         stream: usize,
@@ -142,6 +149,12 @@ pub(crate) enum Operation {
         stream: usize,
         device: usize,
         event: usize,
+    },
+    /// Asks for an event, waits for it, or lets a task wait for it.
+    MeetEvent {
+        device: usize,
+        event: usize,
+        wait: Option<bool>,
     },
     RenewEvent {
         stream: usize,
@@ -341,6 +354,14 @@ pub(crate) enum Source {
     DefaultPool,
     OtherPool,
     Plain,
+}
+
+/// How a function of the host is queued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HostFunctionKind {
+    Once,
+    Repeatable,
+    Callback,
 }
 
 /// What a buffer is.

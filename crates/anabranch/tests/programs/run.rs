@@ -3,7 +3,7 @@
 use crate::awaited::poll_once;
 use crate::captured::{combine, three, two};
 use crate::environment::{Environment, LENGTH, combined, for_each, is_on_cuda};
-use crate::operation::{Operation, Program, Step, Thread};
+use crate::operation::{HostFunctionKind, Operation, Program, Step, Thread};
 use crate::world::{Given, ON_PURPOSE, Place, World, panic_on_purpose};
 use anabranch::{MemorySyncDomain, Status};
 use futures::executor::block_on;
@@ -142,12 +142,27 @@ impl World<'_> {
                     self.put(&stream, to, buffer, number);
                 }
             }
+            O::Clone { stream, to, from } => {
+                let stream = self.stream(stream);
+                let from = self.buffer(&stream, from);
+                let slot = &self.places[stream.device].buffers[from];
+                let words = self.memories[slot.number];
+                let buffer = stream.stream.clone_buffer(slot.buffer.as_ref().unwrap()).unwrap();
+                let number = self.remember(words);
+                self.put(&stream, to, buffer, number);
+            }
             O::Read { stream, from } => self.read(&self.stream(stream), from),
             O::Renew { stream, to, from } => self.renew(&self.stream(stream), to, from),
-            O::DropInHostFunction { stream, from } => {
+            O::DropInHostFunction { stream, from, kind } => {
                 let stream = self.stream(stream);
                 let (buffer, _) = self.take(&stream, from);
-                stream.stream.launch_host_func(move || drop(buffer)).unwrap();
+                let stream = &stream.stream;
+                let queued = match kind {
+                    HostFunctionKind::Once => stream.launch_host_func(move || drop(buffer)),
+                    HostFunctionKind::Repeatable => stream.launch_repeatable_host_func(move || _ = &buffer),
+                    HostFunctionKind::Callback => stream.add_callback(move |_, _| drop(buffer)),
+                };
+                queued.unwrap();
             }
             O::ToPinned { stream, pinned, from } => {
                 let stream = self.stream(stream);
@@ -189,6 +204,17 @@ impl World<'_> {
             }
             O::WaitEvent { stream, device, event } => {
                 self.stream(stream).stream.wait_event(self.event(device, event)).unwrap();
+            }
+            O::MeetEvent { device, event, wait } => {
+                let event = self.event(device, event).clone();
+                if wait.is_some() {
+                    self.let_go();
+                }
+                match wait {
+                    None => _ = event.query().unwrap(),
+                    Some(false) => event.synchronize().unwrap(),
+                    Some(true) => block_on(event.completed()).unwrap(),
+                }
             }
             O::RenewEvent { stream, event } => drop(self.renew_event(self.stream(stream).device, event)),
             O::WaitStream { stream, other } => {
