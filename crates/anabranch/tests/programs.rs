@@ -5,8 +5,9 @@
 //! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
 //! allocated when a program is over.
 //!
-//! The modules `batched`, `composed`, `edited` and `exchanged` have batches, operations that are composed before they are
-//! queued, graphs whose nodes change, and memory that passes between libraries (with the feature `dlpack` as tensors too).
+//! The modules `batched`, `composed`, `edited`, `managed` and `exchanged` have batches, operations that are composed before they
+//! are queued, graphs whose nodes change, attached memory, and memory that passes between libraries (with the feature `dlpack`
+//! as tensors too).
 //!
 //! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and
 //! `loss` have a kind of misuse each.
@@ -44,6 +45,8 @@ mod forget;
 mod generate;
 #[path = "programs/loss.rs"]
 mod loss;
+#[path = "programs/managed.rs"]
+mod managed;
 #[path = "programs/operation.rs"]
 mod operation;
 #[path = "programs/run.rs"]

@@ -9,6 +9,7 @@ use crate::exchanged::exchanged;
 use crate::foreign::foreign;
 use crate::forget::{forget, way};
 use crate::loss::loss;
+use crate::managed::managed;
 use crate::operation::{Captured, Fate, HostFunctionKind, Kind, Operation, Program, Source, Step, Thread};
 use crate::share::share;
 use crate::streams::stream_kind;
@@ -156,6 +157,7 @@ fn interfaces() -> impl Strategy<Value = Operation> {
         3 => exchanged().prop_map(Operation::Exchanged),
         2 => composed().prop_map(Operation::Composed),
         3 => edited().prop_map(Operation::Edited),
+        1 => managed().prop_map(Operation::Managed),
     ]
 }
 

@@ -330,6 +330,7 @@ impl World<'_> {
             O::Composed(ref composed) => self.composed(composed),
             O::Edited(ref edited) => self.edited(edited),
             O::Defaults(ref defaults) => self.defaults(defaults),
+            O::Managed(ref managed) => self.managed(managed),
             O::GreenStream { stream } => self.green_stream(stream),
             O::CombineWith { stream, buffers, value } => self.combine_with(stream, buffers, value),
             O::Together(ref threads) => self.together(threads),
