@@ -96,9 +96,8 @@ impl OpenStream {
     /// Attaches managed memory to this stream, to the host, or to all streams. Other streams are refused from then on.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for the legacy default stream as the only one; `CUDA_ERROR_INVALID_HANDLE (400)` if the
-    /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture
-    /// uses the memory.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the memory belongs to another context;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the memory.
     #[track_caller]
     pub fn attach(&self, memory: &Arc<Allocation>, attachment: MemoryAttachment) -> Result<()> {
         trace::queued!(stream = self.id(), ranges = 1, "attaching managed memory");

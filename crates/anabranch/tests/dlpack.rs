@@ -172,6 +172,11 @@ fn what_cannot_be_exported_is_given_back() {
         let buffer = stream.upload(&[1u32, 2, 3, 4]).unwrap();
         refused(ManagedTensor::export(buffer, shape, Some(&stream)), Status::INVALID_VALUE);
     }
+    for shape in [[usize::MAX, 2, 0], [0, usize::MAX, 2]] {
+        let buffer = stream.allocate_zeroed::<u32>(0).unwrap();
+        let (error, _) = ManagedTensor::export(buffer, &shape, Some(&stream)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("is larger than the address space"), "{error}");
+    }
     let buffer = refused(ManagedTensor::export_part(buffer, 2, &[3], None), Status::INVALID_VALUE);
     let buffer = refused(ManagedTensor::export_part(buffer, usize::MAX, &[1], None), Status::INVALID_VALUE);
 

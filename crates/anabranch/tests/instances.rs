@@ -2,10 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use anabranch::hal::{Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, Live, StreamHandle};
-use anabranch::{Context, Instance, InstanceBuilder, Status, WaitCondition};
-use std::sync::Arc;
+use anabranch::hal::{
+    Call, Driver, EventHandle, EventRecordFlags, EventWaitFlags, Forward, Layered, Live, StreamHandle,
+};
+use anabranch::{CaptureMode, Context, Instance, InstanceBuilder, Status, WaitCondition};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 fn context(builder: InstanceBuilder) -> Context {
     builder.cuda(false).build().unwrap().device("host").unwrap().context().unwrap()
@@ -94,4 +96,52 @@ fn the_last_driver_of_a_back_end_is_the_one() {
     let devices: Vec<_> = both.build().unwrap().devices().to_vec();
     assert_eq!(devices.len(), 2);
     assert!(devices[0] == last && devices[0] != first);
+}
+
+/// Has another thread wait for the context before a stream waits for an event.
+#[derive(Debug)]
+struct SynchronizeBeforeWait {
+    inner: Arc<dyn Driver>,
+    context: Arc<OnceLock<Context>>,
+}
+
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for SynchronizeBeforeWait {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn stream_wait_event(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        event: Live<'_, EventHandle>,
+        flags: EventWaitFlags,
+    ) -> anabranch::hal::Result<()> {
+        if let Some(context) = self.context.get() {
+            std::thread::scope(|scope| scope.spawn(|| context.synchronize().unwrap_err()).join().unwrap());
+        }
+        self.inner.stream_wait_event(call, stream, event, flags)
+    }
+}
+
+#[test]
+fn a_stream_that_joins_a_capture_says_that_another_thread_has_invalidated_it() {
+    let waits = Arc::new(OnceLock::new());
+    let for_layer = waits.clone();
+    let wrap =
+        move |inner| Arc::new(Layered(SynchronizeBeforeWait { inner, context: for_layer.clone() })) as Arc<dyn Driver>;
+    let context = context(Instance::builder().wrap(wrap));
+    let (stream, joins) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    waits.set(context.clone()).unwrap();
+    let mut joined = None;
+    let captured = stream.capture(CaptureMode::ThreadLocal, |scope| {
+        scope.stream().launch_repeatable_host_func(|| ())?;
+        joined = Some(scope.fork(&joins));
+        Ok(())
+    });
+    for refused in [joined.unwrap().unwrap_err(), captured.unwrap_err()] {
+        assert_eq!(refused.status(), Status::STREAM_CAPTURE_INVALIDATED, "{refused}");
+        assert!(refused.to_string().contains("an earlier call has invalidated the capture"), "{refused}");
+    }
 }

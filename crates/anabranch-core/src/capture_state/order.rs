@@ -288,14 +288,22 @@ fn wait_for_captured(stream: &OpenStream, earlier: &StreamCore) -> Result<bool> 
         std::thread::yield_now();
     };
     let handle = stream.handle(operation)?;
-    capture.join(stream, &clock, || {
+    let joined = capture.join(stream, &clock, || {
         let call = context.call(operation);
         context
             .driver()
             .stream_wait_event(&call, handle, event.live(), EventWaitFlags::empty())
             .during(operation, || stream.place())
-    })?;
-    Ok(true)
+    });
+    match joined {
+        Ok(()) => Ok(true),
+        // The event was recorded in the capture, and nowhere else: another thread has ended or invalidated the capture since.
+        Err(error) if error.status() == Status::INVALID_VALUE && capture.has_ended() => Ok(false),
+        Err(error) if error.status() == Status::INVALID_VALUE => {
+            Err(Error::driver(operation, Status::STREAM_CAPTURE_INVALIDATED.into()).at(stream.place()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The nodes that the stream's next node will depend on, which represent what it has captured so far. In a capture that is

@@ -54,7 +54,12 @@ impl ManagedTensor {
         B: OwnedBuffer + Send + 'static,
         B::Element: DlpackElement,
     {
-        let (found, expected) = (buffer.whole().len(), shape.iter().try_fold(1usize, |count, &e| count.checked_mul(e)));
+        let found = buffer.whole().len();
+        // A shape of no elements may have any other extents.
+        let expected = match shape.contains(&0) {
+            true => Some(0),
+            false => shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent)),
+        };
         if expected != Some(found) {
             let message = format!("the shape {shape:?} is not that of {found} elements");
             let error = Error::argument(Status::INVALID_VALUE, EXPORTING, message)

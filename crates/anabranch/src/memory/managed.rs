@@ -167,8 +167,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for the legacy default stream as the only one, for memory
-    /// that is not managed, and for a part of a buffer;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for memory that is not managed, and for a part of a
+    /// buffer;
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the memory belongs to another context;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, or a capture uses the memory, which invalidates no capture.
