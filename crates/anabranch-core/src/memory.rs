@@ -244,8 +244,10 @@ impl Allocation {
         bytes: usize,
         allocate: impl FnOnce() -> Result<DevicePointer>,
     ) -> Result<DevicePointer> {
-        // While streams capture the driver is asked, because it may refuse: that must not depend on what was freed before.
-        let idle = if is_any_capturing() { None } else { context.take_idle_memory(kind, bytes) };
+        // While streams capture, and inside of a host function, the driver is asked, because it may refuse: that must not depend on
+        // what was freed before.
+        let idle =
+            if is_any_capturing() || host_work::is_inside() { None } else { context.take_idle_memory(kind, bytes) };
         match idle {
             Some(address) => Ok(DevicePointer(address)),
             None if bytes == 0 => Ok(DevicePointer::NULL),

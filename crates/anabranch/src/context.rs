@@ -182,6 +182,13 @@ impl Context {
     ///
     /// It applies to this context and its clones, within and outside captures, from the next call on.
     ///
+    /// What the library knows of an order is bounded, so that a use can be refused although the program has ordered it: a stream
+    /// knows that it follows up to 64 others, and fewer where their numbers within the context are equal modulo 64; an event
+    /// carries the 16 that its stream followed last; and a wait of the host for a stream or an event counts for that stream, and not
+    /// for others that it had followed. A record of an event behind the very use, and a wait for it, always count. Orders of the
+    /// driver's own do not: of the legacy stream and blocking streams, and of launches of one executable graph. An order that
+    /// the library adds to free memory counts as the program's, as soon as the memory is freed.
+    ///
     /// ```
     /// use anabranch::Status;
     /// # let context = anabranch::Instance::new()?.device("host")?.context()?;

@@ -82,6 +82,10 @@ impl Context {
     /// The legacy default stream, a barrier for all blocking streams of the context: it waits for their earlier work,
     /// and their later work waits for it.
     ///
+    /// While a blocking stream captures, calls in the legacy stream are refused. One that queues work and waits for it, such as
+    /// [`Stream::copy_from_host`] or a scope, may be refused for the wait alone, if the capture begins between the two: the
+    /// work has been done then.
+    ///
     /// # Errors
     /// [`CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`](crate::Status::STREAM_CAPTURE_IMPLICIT) if a blocking stream of the
     /// context is capturing, which invalidates the capture.

@@ -190,3 +190,22 @@ fn safety_135_a_capture_whose_closure_leaks_a_mark_ends() {
     // It is dropped last, and gives back what the leaked one had left.
     assert_eq!(stream.query().unwrap_err().status(), Status::NOT_PERMITTED);
 }
+
+#[test]
+fn safety_12_allocations_inside_of_a_host_function_are_refused_whatever_was_freed_before() {
+    let context = common::host();
+    let stream = context.create_stream().unwrap();
+    drop(context.allocate_pinned::<u8>(4096).unwrap());
+    drop(context.allocate_managed::<u8>(4096).unwrap());
+    stream.synchronize().unwrap();
+    let (inside, (tell, told)) = (context.clone(), channel());
+    stream
+        .launch_host_func(move || {
+            let pinned = inside.allocate_pinned::<u8>(4096).map(drop);
+            tell.send([pinned, inside.allocate_managed::<u8>(4096).map(drop)]).unwrap();
+        })
+        .unwrap();
+    for answer in told.recv().unwrap() {
+        assert_eq!(answer.unwrap_err().status(), Status::NOT_PERMITTED);
+    }
+}

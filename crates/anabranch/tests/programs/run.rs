@@ -34,8 +34,8 @@ fn run_thread(environment: &Environment, program: &Program, thread: &Thread) {
         None => environment.contexts.clone(),
         Some(_) => environment.contexts_to_lose(),
     };
-    let mut world = World::new(environment, contexts, &program.streams);
-    world.is_alone = loss.is_some() || program.threads.len() == 1;
+    let is_alone = loss.is_some() || program.threads.len() == 1;
+    let mut world = World::new(environment, contexts, &program.streams, is_alone);
     world.run(&thread.steps);
     match loss {
         None => world.finish(),

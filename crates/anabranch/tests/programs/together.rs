@@ -53,7 +53,7 @@ impl World<'_> {
     /// What a thread has that shares all but memory with this one.
     fn beside(&self, shared: &[Arc<Shared>]) -> Self {
         let contexts = self.places.iter().map(|place| place.context.clone()).collect();
-        let mut world = Self::new(self.environment, contexts, &[]);
+        let mut world = Self::new(self.environment, contexts, &[], false);
         world.streams.clone_from(&self.streams);
         world.shared = shared.to_vec();
         for (Place { events, pool, .. }, place) in world.places.iter_mut().zip(&self.places) {

@@ -89,10 +89,15 @@ fn new_pool(context: &Context) -> MemoryPool {
 
 impl<'e> World<'e> {
     /// What a program has in the beginning in these contexts, one of each device.
-    pub(crate) fn new(environment: &'e Environment, contexts: Vec<Context>, streams: &[StreamKind]) -> Self {
+    pub(crate) fn new(
+        environment: &'e Environment,
+        contexts: Vec<Context>,
+        streams: &[StreamKind],
+        is_alone: bool,
+    ) -> Self {
         let new_stream = |(number, &kind): (usize, &StreamKind)| {
             let device = number % contexts.len();
-            StreamSlot::new(environment, &contexts[device], device, kind)
+            StreamSlot::new(environment, &contexts[device], device, kind.beside_others(!is_alone))
         };
         let kernels = environment.kernels_of(&contexts);
         let mut world = Self {
@@ -100,7 +105,7 @@ impl<'e> World<'e> {
             kernels,
             places: Vec::new(),
             streams: streams.iter().enumerate().map(new_stream).collect(),
-            is_alone: false,
+            is_alone,
             graphs: Vec::new(),
             futures: Vec::new(),
             memories: Vec::new(),
