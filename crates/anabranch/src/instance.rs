@@ -187,7 +187,8 @@ impl InstanceBuilder {
     /// default is no. With the check, work that uses memory before its allocation, after its free, or past its end
     /// loses the context with [`CUDA_ERROR_ILLEGAL_ADDRESS (700)`](crate::Status::ILLEGAL_ADDRESS), and
     /// [`Device::memory_report`] describes the access. Closures that run as kernels reach memory through slices, which
-    /// refuse an index past their end with the same status in any case; that is described by the error alone. The instance is [isolated](Self::isolated).
+    /// refuse an index past their end with the same status in any case; that is described by the error alone. The
+    /// instance is [isolated](Self::isolated).
     pub fn host_check_memory(mut self, check: bool) -> Self {
         self.host_settings.check_memory = Some(check);
         self.isolated()

@@ -5,9 +5,10 @@
 use anabranch::hal::{
     Call, Driver, EventHandle, EventRecordFlags, EventWaitFlags, Forward, Layered, Live, StreamHandle,
 };
-use anabranch::{CaptureMode, Context, Instance, InstanceBuilder, Status, WaitCondition};
+use anabranch::{CaptureMode, Context, Instance, InstanceBuilder, Status, Stream, WaitCondition};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 fn context(builder: InstanceBuilder) -> Context {
     builder.cuda(false).build().unwrap().device("host").unwrap().context().unwrap()
@@ -98,15 +99,23 @@ fn the_last_driver_of_a_back_end_is_the_one() {
     assert!(devices[0] == last && devices[0] != first);
 }
 
-/// Has another thread wait for the context before a stream waits for an event.
-#[derive(Debug)]
-struct SynchronizeBeforeWait {
+/// What another thread is to do, once.
+type Act = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
+/// Has another thread do something before the first wait of a stream for an event.
+struct BeforeWait {
     inner: Arc<dyn Driver>,
-    context: Arc<OnceLock<Context>>,
+    act: Arc<Act>,
+}
+
+impl fmt::Debug for BeforeWait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("BeforeWait")
+    }
 }
 
 // SAFETY: all calls go to the one driver, with what they were given.
-unsafe impl Forward for SynchronizeBeforeWait {
+unsafe impl Forward for BeforeWait {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -118,30 +127,46 @@ unsafe impl Forward for SynchronizeBeforeWait {
         event: Live<'_, EventHandle>,
         flags: EventWaitFlags,
     ) -> anabranch::hal::Result<()> {
-        if let Some(context) = self.context.get() {
-            std::thread::scope(|scope| scope.spawn(|| context.synchronize().unwrap_err()).join().unwrap());
+        let act = self.act.lock().unwrap().take();
+        if let Some(act) = act {
+            std::thread::spawn(act).join().unwrap();
         }
         self.inner.stream_wait_event(call, stream, event, flags)
     }
 }
 
+/// A stream that captures a host function, another one, and what is done before the first of them waits.
+fn joining() -> (Stream, Stream, Arc<Act>) {
+    let act = Arc::new(Mutex::new(None));
+    let for_layer = act.clone();
+    let wrap = move |inner| Arc::new(Layered(BeforeWait { inner, act: for_layer.clone() })) as Arc<dyn Driver>;
+    let context = context(Instance::builder().wrap(wrap));
+    let (captures, joins) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    captures.begin_capture(CaptureMode::Relaxed).unwrap();
+    captures.launch_repeatable_host_func(|| ()).unwrap();
+    (captures, joins, act)
+}
+
 #[test]
 fn a_stream_that_joins_a_capture_says_that_another_thread_has_invalidated_it() {
-    let waits = Arc::new(OnceLock::new());
-    let for_layer = waits.clone();
-    let wrap =
-        move |inner| Arc::new(Layered(SynchronizeBeforeWait { inner, context: for_layer.clone() })) as Arc<dyn Driver>;
-    let context = context(Instance::builder().wrap(wrap));
-    let (stream, joins) = (context.create_stream().unwrap(), context.create_stream().unwrap());
-    waits.set(context.clone()).unwrap();
-    let mut joined = None;
-    let captured = stream.capture(CaptureMode::ThreadLocal, |scope| {
-        scope.stream().launch_repeatable_host_func(|| ())?;
-        joined = Some(scope.fork(&joins));
-        Ok(())
-    });
-    for refused in [joined.unwrap().unwrap_err(), captured.unwrap_err()] {
+    let (captures, joins, act) = joining();
+    let context = captures.context();
+    *act.lock().unwrap() = Some(Box::new(move || drop(context.synchronize().unwrap_err())));
+    for refused in [joins.wait_stream(&captures).unwrap_err(), captures.end_capture().unwrap_err()] {
         assert_eq!(refused.status(), Status::STREAM_CAPTURE_INVALIDATED, "{refused}");
         assert!(refused.to_string().contains("an earlier call has invalidated the capture"), "{refused}");
     }
+}
+
+#[test]
+fn a_stream_that_is_to_join_a_capture_which_another_thread_ends_follows_the_stream() {
+    let (captures, joins, act) = joining();
+    let captures = Arc::new(captures);
+    let (ends, graph) = (captures.clone(), Arc::new(OnceLock::new()));
+    let ended = graph.clone();
+    *act.lock().unwrap() = Some(Box::new(move || assert!(ended.set(ends.end_capture().unwrap()).is_ok())));
+    joins.wait_stream(&captures).unwrap();
+    assert!(!joins.is_capturing().unwrap());
+    assert_eq!(graph.get().unwrap().nodes().unwrap().len(), 1);
+    joins.synchronize().unwrap();
 }

@@ -258,10 +258,11 @@ impl Stream {
             // again when the copies have run.
             unsafe { core.copy_region_batch(operation, &described) }?;
         }
-        // SAFETY: the region is within the accesses and staging memory, which is used again when the copies have run; the
-        // destination is borrowed exclusively.
-        on_host
-            .iter()
-            .try_for_each(|(copy, accesses)| unsafe { on_host::copy_region(self, operation, accesses, *copy) })
+        for (copy, accesses) in &on_host {
+            // SAFETY: the region is within the accesses and staging memory, which is used again when the copies have run; the
+            // destination is borrowed exclusively.
+            unsafe { on_host::copy_region(self, operation, accesses, *copy) }?;
+        }
+        Ok(())
     }
 }
