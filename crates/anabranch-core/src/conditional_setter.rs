@@ -7,6 +7,7 @@ use crate::error::{Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension};
 use crate::host_work::refuse_inside;
 use crate::ranks;
+use crate::waiting_call::call_waiting;
 use anabranch_hal::{
     Access, Call, Capabilities, CaptureMode, ConditionalHandle, DeclaredRange, DevicePointer, FunctionHandle,
     HostFunction, HostModule, KernelAttributes, KernelNode, Live, ModuleHandle, ModuleImage,
@@ -58,14 +59,14 @@ fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
         }))
     };
     // SAFETY: neither image is a binary one.
-    let module = unsafe {
+    let load = || unsafe {
         if context.device().can(Capabilities::HOST_FUNCTIONS) {
             driver.module_load(&call, ModuleImage::Host(&host()))
         } else {
             driver.module_load_with_device_runtime(&call, ModuleImage::Ptx(PTX))
         }
-    }
-    .during(operation, || context.place())?;
+    };
+    let module = call_waiting(context, load).during(operation, || context.place())?;
     // SAFETY: the module was just loaded, and is unloaded when the context is closed.
     let live = unsafe { Live::new(module) };
     let function = driver.module_function(&call, live, NAME).during(operation, || context.place());

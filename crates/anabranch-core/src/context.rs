@@ -2,7 +2,7 @@
 
 use crate::device::DeviceCore;
 use crate::device_name::DeviceName;
-use crate::driver_context::{ContextWork, DriverContext, LegacyRecording};
+use crate::driver_context::{ContextWork, DriverContext, HostBoundKeptOut, LegacyRecording};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension, Extensions};
@@ -16,7 +16,7 @@ use anabranch_hal::{
     Call, Capabilities, ContextFlags, ContextHandle, DevicePointer, Driver, Failure, Live, MemoryInfo, MemoryRange,
     ObjectHandle, ObjectId, Status,
 };
-use anabranch_sync::{Mutex, RwLockReadGuard, RwLockWriteGuard};
+use anabranch_sync::{Mutex, RwLockReadGuard};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -278,16 +278,20 @@ impl ContextCore {
         self.device.to_string()
     }
 
-    /// Held while the driver is called with work that needs the host, or the work of another context or process, to make progress.
-    /// Meanwhile, no other thread begins to wait for the whole context in a call that makes others wait. `None`: the work is none of
-    /// these, or this driver has no such calls. Whether it could be held is found out each time.
+    /// Whether a call that waits in the driver keeps calls of other threads waiting. Work that it waits for may depend on them.
+    pub fn keeps_others_waiting(&self) -> bool {
+        !self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS)
+    }
+
+    /// Part of [`StreamCore::submit_host_bound_if`](crate::stream::StreamCore::submit_host_bound_if), and for a context whose memory
+    /// the work uses.
     #[inline(always)]
     #[track_caller]
-    pub fn submit_host_bound_if(&self, is_host_bound: bool) -> Option<RwLockReadGuard<'_, ()>> {
+    pub(crate) fn submit_host_bound_if(&self, is_host_bound: bool) -> Option<RwLockReadGuard<'_, ()>> {
         if is_host_bound {
             return self.submit_host_bound();
         }
-        if cfg!(debug_assertions) && !reaper::is_here() {
+        if cfg!(debug_assertions) {
             self.shared.may_submit_host_bound();
         }
         None
@@ -295,14 +299,11 @@ impl ContextCore {
 
     #[track_caller]
     fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        if reaper::is_here() {
-            return None;
-        }
-        if self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS) {
+        if !self.keeps_others_waiting() {
             self.shared.may_submit_host_bound();
             return None;
         }
-        Some(self.shared.submit_host_bound())
+        self.shared.submit_host_bound()
     }
 
     /// Whether objects of other instances may use the same default streams.
@@ -316,8 +317,23 @@ impl ContextCore {
     }
 
     /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle.
-    pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+    pub fn try_keep_idle(&self) -> Option<HostBoundKeptOut<'_>> {
         self.shared.try_keep_idle()
+    }
+
+    /// See [`DriverContext::count_host_bound`].
+    pub(crate) fn count_host_bound(&self) -> Option<u64> {
+        self.shared.count_host_bound()
+    }
+
+    /// See [`DriverContext::keep_out_host_bound`].
+    pub(crate) fn keep_out_host_bound(&self, count: u64) -> Option<HostBoundKeptOut<'_>> {
+        self.shared.keep_out_host_bound(count)
+    }
+
+    /// Returns when all work that has been submitted until now is complete, as far as it can be waited for.
+    pub(crate) fn wait_for_work(&self) {
+        self.shared.wait_for_work();
     }
 
     /// Held while a stream joins a capture: no thread of this library records in the legacy stream meanwhile.

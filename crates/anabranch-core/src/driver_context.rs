@@ -8,7 +8,7 @@ use crate::ranks;
 use anabranch_hal::ContextHandle;
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ use std::time::Duration;
 pub trait ContextWork: Send + Sync {
     /// Whether all of it is complete.
     fn is_complete(&self) -> bool;
+
+    /// Returns when all that has been submitted until now is complete, as far as it can be waited for.
+    fn wait(&self);
 }
 
 /// A context of a driver.
@@ -23,6 +26,8 @@ pub struct DriverContext {
     handle: ContextHandle,
     /// Shared while work is submitted that needs something else than the context to finish, exclusive while memory is freed.
     host_bound: RwLock<()>,
+    /// How often such work was submitted.
+    host_bound_count: AtomicU64,
     /// Shared while a stream joins a capture, exclusive while an event is recorded in the legacy stream.
     legacy_records: RwLock<()>,
     /// The work of each object.
@@ -34,6 +39,27 @@ pub struct DriverContext {
 thread_local! {
     /// Whether the thread has a [`LegacyRecording`].
     static IS_RECORDING: Cell<bool> = const { Cell::new(false) };
+    /// How many [`HostBoundKeptOut`] the thread has.
+    static KEPT_OUT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// While it exists, no other thread submits work that needs something else than the context to finish.
+#[must_use = "work is submitted when it is dropped"]
+pub struct HostBoundKeptOut<'a> {
+    _guard: RwLockWriteGuard<'a, ()>,
+}
+
+impl<'a> HostBoundKeptOut<'a> {
+    fn new(guard: RwLockWriteGuard<'a, ()>) -> Self {
+        KEPT_OUT.set(KEPT_OUT.get() + 1);
+        Self { _guard: guard }
+    }
+}
+
+impl Drop for HostBoundKeptOut<'_> {
+    fn drop(&mut self) {
+        KEPT_OUT.set(KEPT_OUT.get() - 1);
+    }
 }
 
 /// While it exists, no stream joins a capture.
@@ -68,6 +94,7 @@ impl DriverContext {
         let context = Arc::new(Self {
             handle,
             host_bound: RwLock::new(ranks::HOST_BOUND_WORK, ()),
+            host_bound_count: AtomicU64::new(0),
             legacy_records: RwLock::new(ranks::LEGACY_RECORDS, ()),
             work: Mutex::new(ranks::CONTEXT_WORK, Vec::new()),
             is_shared: AtomicBool::new(false),
@@ -92,15 +119,34 @@ impl DriverContext {
     }
 
     /// Held while the driver is called with work that needs something else than the context to make progress, and until that
-    /// counts as work of the stream: the host, or the work of another context or process, which may need the host.
-    pub fn submit_host_bound(&self) -> RwLockReadGuard<'_, ()> {
-        self.host_bound.read_recursive()
+    /// counts as work of the stream: the host, or the work of another context or process, which may need the host. `None`: this
+    /// thread keeps others from doing so.
+    pub fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        if KEPT_OUT.get() > 0 {
+            return None;
+        }
+        let submitting = self.host_bound.read_recursive();
+        self.host_bound_count.fetch_add(1, Ordering::Relaxed);
+        Some(submitting)
     }
 
     /// A thread with locks that come later must not ask for [`submit_host_bound`](Self::submit_host_bound).
     #[track_caller]
     pub fn may_submit_host_bound(&self) {
-        self.host_bound.may_be_read_recursive();
+        if KEPT_OUT.get() == 0 {
+            self.host_bound.may_be_read_recursive();
+        }
+    }
+
+    /// How often work that needs something else than the context has been submitted. `None`: a thread is submitting some.
+    pub fn count_host_bound(&self) -> Option<u64> {
+        self.host_bound.try_write().map(|_guard| self.host_bound_count.load(Ordering::Relaxed))
+    }
+
+    /// Held while no such work is submitted. `None`: some is, or has been since there was that much of it.
+    pub fn keep_out_host_bound(&self, count: u64) -> Option<HostBoundKeptOut<'_>> {
+        let guard = self.host_bound.try_write()?;
+        (self.host_bound_count.load(Ordering::Relaxed) == count).then(|| HostBoundKeptOut::new(guard))
     }
 
     /// Held while a stream joins a capture, so that no thread of this library records in the legacy stream meanwhile, which
@@ -126,20 +172,29 @@ impl DriverContext {
         }
     }
 
+    fn all_work(&self) -> Vec<Arc<dyn ContextWork>> {
+        self.work.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Whether all work of all objects is complete.
     pub fn is_idle(&self) -> bool {
-        let all: Vec<_> = self.work.lock().iter().filter_map(Weak::upgrade).collect();
-        all.iter().all(|work| work.is_complete())
+        self.all_work().iter().all(|work| work.is_complete())
+    }
+
+    /// Returns when all work that has been submitted until now is complete, as far as it can be waited for.
+    pub fn wait_for_work(&self) {
+        self.all_work().iter().for_each(|work| work.wait());
     }
 
     /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle, or
     /// work that needs the host is being submitted.
-    pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+    pub fn try_keep_idle(&self) -> Option<HostBoundKeptOut<'_>> {
         // Asked with no lock held first, because a driver may run work of the program when it is asked.
         let is_idle = {
             let _helping = helping();
             self.is_idle()
         };
-        if is_idle { self.host_bound.try_write().filter(|_| self.is_idle()) } else { None }
+        let guard = if is_idle { self.host_bound.try_write() } else { None };
+        guard.filter(|_| self.is_idle()).map(HostBoundKeptOut::new)
     }
 }

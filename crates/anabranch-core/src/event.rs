@@ -17,7 +17,7 @@ use crate::helping::helping;
 use crate::host_work;
 use crate::keeper::Keeper;
 use crate::raw_event::RawEvent;
-use crate::stream::OpenStream;
+use crate::stream::{OpenStream, SubmittingHostBound};
 use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
@@ -25,7 +25,6 @@ use anabranch_hal::{
     Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status,
     StreamHandle,
 };
-use anabranch_sync::RwLockReadGuard;
 use anabranch_sync::modelled::{AtomicBool, SpinMutexGuard};
 use record_state::Record;
 use std::any::Any;
@@ -467,9 +466,9 @@ impl OpenStream {
 
     /// Held while the stream is made to wait for an event, which work elsewhere may be behind.
     #[inline]
-    fn begin_to_wait_for(&self, event: &EventCore) -> Option<RwLockReadGuard<'_, ()>> {
+    fn begin_to_wait_for(&self, event: &EventCore) -> Option<SubmittingHostBound<'_>> {
         let is_of_context = !event.is_shared() && event.context().is_same(self.context());
-        self.context().submit_host_bound_if(!is_of_context)
+        self.submit_host_bound_if(!is_of_context)
     }
 
     /// After a wait for an event: the stream may have joined the capture of another library.

@@ -284,8 +284,9 @@ impl ExecutableCore {
         };
         excluding.require_no_foreign_use(submission.operation()).map_err(|error| error.at(self.source.place()))?;
         // Of the context that the work is pending in, and of that whose memory it uses.
-        let contexts = [submission.stream().context(), &self.context];
-        let host_bound = contexts.map(|context| context.submit_host_bound_if(state.traits.waits_for_host));
+        let waits_for_host = state.traits.waits_for_host;
+        let of_stream = submission.stream().submit_host_bound_if(waits_for_host);
+        let of_memory = self.context.submit_host_bound_if(waits_for_host);
         let launched = submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }
@@ -296,7 +297,7 @@ impl ExecutableCore {
         }
         // Some nodes may run where the driver has refused a later one.
         submission.note_even_if_refused(&launched);
-        drop(host_bound);
+        drop((of_stream, of_memory));
         submission.finish(state.accesses());
         drop(excluding);
         Ok(launched)

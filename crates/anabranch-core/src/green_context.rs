@@ -8,6 +8,7 @@ use crate::extensions::Extension;
 use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_when_idle;
 use crate::stream::{OpenStream, Ownership, StreamCore};
+use crate::waiting_call::call_waiting;
 use anabranch_hal::{GreenContextHandle, Live, MultiprocessorResource, SplitFlags, Status, StreamFlags};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -119,8 +120,8 @@ impl GreenContextCore {
             resources.push(part.resource);
         }
         // SAFETY: the resources are from this device's driver.
-        let handle = unsafe { context.driver().green_context_create(context.device().ordinal(), &resources) }
-            .during(CREATING, || context.place())?;
+        let create = || unsafe { context.driver().green_context_create(context.device().ordinal(), &resources) };
+        let handle = call_waiting(context, create).during(CREATING, || context.place())?;
         Ok(Arc::new(Self { context: context.clone(), handle }))
     }
 

@@ -80,4 +80,5 @@ pub mod thread_capture_mode;
 pub mod timeline;
 pub mod trace;
 pub mod virtual_memory;
+mod waiting_call;
 pub mod work;

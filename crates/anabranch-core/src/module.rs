@@ -10,6 +10,7 @@ use crate::idle_memory::attempt_when_idle;
 use crate::label::Label;
 use crate::panics::panic_failure;
 use crate::trace;
+use crate::waiting_call::call_waiting;
 use anabranch_hal::{
     Call, DevicePointer, Driver, FunctionAttribute, FunctionHandle, FunctionInfo, HostModule, Live, ModuleHandle,
     ModuleImage, ObjectHandle, ParameterInfo, Status,
@@ -54,16 +55,16 @@ impl ModuleCore {
         let operation = "loading a module";
         trace::span!("loading a module", device = %context.device(), bytes = image_bytes(&image));
         let (driver, call) = (context.driver(), context.call(operation));
+        let needs_runtime = matches!(image, ModuleImage::Ptx(text) if device_runtime::is_needed(text));
         // SAFETY: the caller promises that a compiler made a binary image, and that it was not changed since.
-        let handle = unsafe {
-            match image {
-                ModuleImage::Ptx(text) if device_runtime::is_needed(text) => {
-                    driver.module_load_with_device_runtime(&call, image)
-                }
-                _ => driver.module_load(&call, image),
+        let load = || unsafe {
+            if needs_runtime {
+                driver.module_load_with_device_runtime(&call, image)
+            } else {
+                driver.module_load(&call, image)
             }
-        }
-        .during(operation, || context.place())?;
+        };
+        let handle = call_waiting(context, load).during(operation, || context.place())?;
         let unchecked = match image {
             ModuleImage::Host(module) if module.globals().is_empty() => None,
             ModuleImage::Host(_) => Some("its module has global variables, which are not ordered between streams"),

@@ -1,6 +1,7 @@
 //! Streams: a handle, its identity, its timeline, and a way to wait for the work of a stream even after it has ended.
 
 mod end;
+mod host_bound;
 mod membership;
 mod own_thread;
 mod pending;
@@ -9,6 +10,7 @@ mod shared;
 mod submitted_work;
 mod sync;
 
+pub use host_bound::SubmittingHostBound;
 pub use membership::{Capture, Membership, Submitting, is_any_capturing};
 pub use pending::PendingWork;
 pub use shared::StreamShared;

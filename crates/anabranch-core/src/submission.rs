@@ -390,7 +390,7 @@ impl<'a> Submission<'a> {
             label: self.label,
         };
         may_pause();
-        let _host_bound = self.stream.context().submit_host_bound_if(self.is_host_bound);
+        let _host_bound = self.stream.submit_host_bound_if(self.is_host_bound);
         match queue(&call, self.handle) {
             Ok(value) => {
                 self.stream.shared().work().note();

@@ -126,8 +126,8 @@ impl Context {
     /// all multiprocessors of the device or of another green context. This context must be the device's
     /// [primary context](Device::context). Follows `cuGreenCtxCreate`.
     ///
-    /// On CUDA, this may wait for the work of the device that is pending, and for copies to plain memory that other threads wait for.
-    /// No work may wait for the thread that makes a green context.
+    /// On CUDA, this may wait for the work of the device that is pending, which therefore must not wait for the thread that makes a
+    /// green context.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for no multiprocessors;

@@ -14,6 +14,7 @@ mod managed_batch;
 mod on_host;
 mod owned_buffer;
 mod pinned;
+mod plain_copy;
 mod pool;
 mod registered;
 mod scope;
@@ -43,4 +44,5 @@ pub(crate) use copy_3d::{region_copy, region_from_host, region_to_host};
 #[cfg(feature = "dlpack")]
 pub(crate) use foreign::check as check_foreign;
 pub(crate) use on_host::{copy as copy_on_host, copy_from as copy_from_on_host};
+pub(crate) use plain_copy::PlainCopy;
 pub(crate) use scope::uncaptured;

@@ -3,11 +3,11 @@
 use crate::compiler::{Compiled, CompiledImage};
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::memory::BufferSlice;
+use crate::memory::{BufferSlice, PlainCopy};
 use crate::stream::Stream;
 use anabranch_core::context::other_context;
 use anabranch_core::module::ModuleCore;
-use anabranch_hal::{Capabilities, CopyKind, DevicePointer, HostModule, ModuleHandle, ModuleImage, Status};
+use anabranch_hal::{Capabilities, DevicePointer, HostModule, ModuleHandle, ModuleImage, Status};
 use bytemuck::Pod;
 use std::fmt;
 use std::path::Path;
@@ -268,14 +268,10 @@ impl Module {
         if !core.context().is_same(self.core.context()) {
             return Err(other_context(operation, "module", core.place()));
         }
-        stream.sync_scope(|scope| {
-            scope.borrow(operation, None, || {
-                let source = values.as_ptr() as usize as u64;
-                // SAFETY: the variable has that many bytes; the module and the values are borrowed until the scope has
-                // waited for the copy, which is not captured.
-                unsafe { core.copy_addresses(operation, &[], CopyKind::HostToDevice, address.0, source, bytes) }
-            })
-        })
+        let source = values.as_ptr().expose_provenance() as u64;
+        let plain = PlainCopy::row(None, operation, address.0, source, bytes);
+        // SAFETY: the variable has that many bytes; the module and the values are borrowed until the scope has waited.
+        stream.sync_scope(|scope| unsafe { scope.copy(&plain) })
     }
 
     /// Sets a global variable, including constant memory, to the elements of `source` in the order of `stream`, and

@@ -9,6 +9,8 @@ ranks! { from 10;
     IMPORTED_MEMORY,
     /// The streams entered in a scope. No other lock is taken while it is held.
     ENTERED_STREAMS,
+    /// The staging memory of a scope's uploads. No other lock is taken while it is held.
+    WRITTEN_BLOCKS,
     /// The operations of a pool's stream. No other lock is taken while it is held.
     POOL_PENDING,
     /// A value between two steps of an operation. No other lock is taken while it is held.

@@ -47,6 +47,8 @@ mod generate;
 mod loss;
 #[path = "programs/managed.rs"]
 mod managed;
+#[path = "common/one_lock.rs"]
+mod one_lock;
 #[path = "programs/operation.rs"]
 mod operation;
 #[path = "programs/run.rs"]
@@ -71,7 +73,7 @@ mod watchdog;
 #[path = "programs/world.rs"]
 mod world;
 
-use environment::{Environment, PATIENCE, is_on_cuda};
+use environment::{Devices, Environment, PATIENCE, is_on_cuda};
 use generate::program;
 use operation::Program;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -84,7 +86,7 @@ use watchdog::Watchdog;
 const PROGRAMS: u32 = 2000;
 
 /// How many tests share them.
-const TESTS: u32 = 5;
+const TESTS: u32 = 6;
 
 /// After so many programs the devices are made anew.
 const PROGRAMS_ON_A_DEVICE: u32 = 500;
@@ -139,11 +141,11 @@ fn run_programs(threads: usize, run: impl FnMut(&Program)) {
 }
 
 /// Runs programs on devices with workers, which many of them use one after the other.
-fn run_on_workers(devices: u32, contexts: usize, threads: usize) {
+fn run_on_workers(devices: Devices, contexts: usize, threads: usize) {
     let mut environment: Option<(Environment, u32)> = None;
     run_programs(threads, |program| {
         // After a failure the devices are not used again.
-        let (devices, used) = environment.take().unwrap_or_else(|| (Environment::new(devices, contexts, None), 0));
+        let (devices, used) = environment.take().unwrap_or_else(|| (Environment::new(devices, contexts), 0));
         run::run(&devices, program);
         if used < PROGRAMS_ON_A_DEVICE {
             environment = Some((devices, used + 1));
@@ -162,7 +164,7 @@ fn run_in_seeded_order(devices: u32) {
         return;
     }
     run_programs(1, |program| {
-        let devices = Environment::new(devices, 1, Some(program.seed));
+        let devices = Environment::new(Devices::InOrder(devices, program.seed), 1);
         run::run(&devices, program);
         devices.close();
     });
@@ -170,18 +172,24 @@ fn run_in_seeded_order(devices: u32) {
 
 #[test]
 fn programs_on_one_device() {
-    run_on_workers(1, 1, 1);
+    run_on_workers(Devices::Workers(1), 1, 1);
 }
 
 #[test]
 fn programs_of_two_threads_on_two_devices() {
-    run_on_workers(if is_on_cuda() { 1 } else { 2 }, 1, 2);
+    run_on_workers(Devices::Workers(if is_on_cuda() { 1 } else { 2 }), 1, 2);
 }
 
 #[test]
 fn programs_of_two_threads_in_two_contexts_of_one_device() {
-    // On CUDA, now and then a copy to plain memory waits for what the other thread holds up, and keeps that one waiting.
-    run_on_workers(1, if is_on_cuda() { 1 } else { 2 }, 2);
+    run_on_workers(Devices::Workers(1), 2, 2);
+}
+
+#[test]
+fn programs_of_two_threads_whose_calls_keep_each_other_waiting() {
+    if !is_on_cuda() {
+        run_on_workers(Devices::OneLock, 2, 2);
+    }
 }
 
 #[test]

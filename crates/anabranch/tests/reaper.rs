@@ -9,6 +9,8 @@ mod exit;
 mod held_up;
 #[path = "reaper/layer.rs"]
 mod layer;
+#[path = "common/one_lock.rs"]
+mod one_lock;
 
 use anabranch::{
     CaptureMode, Context, ContextFlags, Graph, NodeWork, Signal, Stream, WaitCondition, flush_deferred_drops,
@@ -124,7 +126,7 @@ fn is_launched_beside_unloads(make: impl FnOnce(&Context, &Stream, &Signal) -> G
     let [stream, other] = [(); 2].map(|()| context.create_stream().unwrap());
     let signal = context.create_signal().unwrap();
     let executable = make(&context, &stream, &signal).instantiate().unwrap();
-    layer.unloads_wait();
+    layer.unloads_late();
     assert_ends(move || {
         for _ in 0..10 {
             drop(held_up::module(&context));
@@ -177,7 +179,7 @@ impl Elsewhere {
         let context = layer.context();
         let elsewhere = Self::of(&context);
         let [stream, other] = [(); 2].map(|()| context.create_stream().unwrap());
-        layer.unloads_wait();
+        layer.unloads_late();
         assert_ends(move || {
             for _ in 0..10 {
                 elsewhere.stream.wait_signal(&elsewhere.signal, WaitCondition::GreaterOrEqual, 1).unwrap();
@@ -235,4 +237,50 @@ fn safety_126_a_graph_that_waits_for_an_event_of_another_context_is_launched_bes
         graph.instantiate().unwrap()
     };
     Elsewhere::holds_up(captured, |_, stream, executable| executable.launch(stream).unwrap());
+}
+
+/// Has `wait` put work into the thread's default stream that comes behind work elsewhere, and then drops a module.
+fn is_known_behind_work_elsewhere(wait: impl Fn(&Elsewhere, &Stream) + Send + 'static) {
+    let context = Layer::default().context();
+    let elsewhere = Elsewhere::of(&context);
+    let other = context.create_stream().unwrap();
+    assert_ends(move || {
+        let own = context.per_thread_stream().unwrap();
+        for _ in 0..5 {
+            elsewhere.stream.wait_signal(&elsewhere.signal, WaitCondition::GreaterOrEqual, 1).unwrap();
+            let module = held_up::module(&context);
+            wait(&elsewhere, &own);
+            drop(module);
+            // By now the module is unloaded, unless that waits.
+            std::thread::sleep(Duration::from_millis(20));
+            let mut memory = other.upload(&[1u32]).unwrap();
+            other.fill(&mut memory, 2u32).unwrap();
+            elsewhere.signal.set(1);
+            own.synchronize().unwrap();
+            elsewhere.stream.synchronize().unwrap();
+            elsewhere.signal.set(0);
+        }
+    });
+}
+
+#[test]
+fn safety_138_what_the_default_stream_of_a_thread_waits_for_elsewhere_is_known_on_other_threads() {
+    is_known_behind_work_elsewhere(|elsewhere, own| own.wait_event(&elsewhere.stream.record_event().unwrap()).unwrap());
+    is_known_behind_work_elsewhere(|elsewhere, own| {
+        own.wait_event_external(&elsewhere.stream.record_event().unwrap()).unwrap();
+    });
+    is_known_behind_work_elsewhere(|elsewhere, own| own.wait_stream(&elsewhere.stream).unwrap());
+    is_known_behind_work_elsewhere(|elsewhere, own| {
+        let memory = own.upload(&[1u32]).unwrap();
+        let mut copy = elsewhere.stream.context().allocate_zeroed(&elsewhere.stream, 1).unwrap();
+        elsewhere.stream.copy_peer(&mut copy, &memory).unwrap();
+        // Its stream frees it behind the copy.
+        drop(memory);
+    });
+    is_known_behind_work_elsewhere(|elsewhere, own| {
+        let event = elsewhere.stream.record_event().unwrap();
+        let capturing = own.context().create_stream().unwrap();
+        let graph = capturing.capture(CaptureMode::Relaxed, |scope| scope.wait_event_external(&event)).unwrap();
+        graph.instantiate().unwrap().launch(own).unwrap();
+    });
 }

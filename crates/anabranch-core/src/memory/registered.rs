@@ -14,6 +14,7 @@ use crate::ranks;
 use crate::stream::PendingWork;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
+use crate::waiting_call::call_waiting;
 use anabranch_hal::{Access, Capabilities, DevicePointer, RegisterFlags, Status};
 use anabranch_sync::Mutex;
 use std::any::Any;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 const REGISTERING: &str = "registering host memory";
 const UNREGISTERING: &str = "unregistering host memory";
 
-/// How long a call waits for a moment when the context is idle, or for the reaper, before it goes on without.
+/// How long a call waits for the reaper before it goes on without.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Host memory of the program that is to be registered.
@@ -217,29 +218,21 @@ unsafe fn register(
 ///
 /// # Errors
 /// Any error that the driver returns.
-pub(super) fn unregister(context: &ContextCore, address: DevicePointer) -> Result<()> {
+fn unregister(context: &ContextCore, address: DevicePointer) -> Result<()> {
+    call_waiting(context, || unregister_at_once(context, address))
+}
+
+/// The same, when the context is idle, or no work needs other threads.
+fn unregister_at_once(context: &ContextCore, address: DevicePointer) -> Result<()> {
     trace::rare_elsewhere!(device = context.device().clone(), address = address.0; address, %device, "unregistering host memory");
     let call = context.call(UNREGISTERING);
     let pointer = std::ptr::with_exposed_provenance_mut(address.0 as usize);
-    let unregister = || {
-        // No capture can depend on this.
-        with_relaxed_capture_mode(context.driver(), || {
-            // SAFETY: all uses are complete.
-            unsafe { context.driver().unregister_pinned(&call, pointer) }
-        })
-    };
-    // A driver may hold a lock while it blocks, and so hold up the thread that its work waits for. But there may be no
-    // moment when a context is idle.
-    let mut idle = None;
-    if !context.device().can(Capabilities::CONCURRENT_BLOCKING_CALLS) {
-        comes_about(|| {
-            idle = context.try_keep_idle();
-            idle.is_some()
-        });
-    }
-    let unregistered = unregister().during(UNREGISTERING, || context.place());
-    drop(idle);
-    unregistered
+    // No capture can depend on this.
+    let unregistered = with_relaxed_capture_mode(context.driver(), || {
+        // SAFETY: all uses are complete.
+        unsafe { context.driver().unregister_pinned(&call, pointer) }
+    });
+    unregistered.during(UNREGISTERING, || context.place())
 }
 
 /// The memory of a context that is to be unregistered, and is not yet: addresses and sizes in bytes.
@@ -277,7 +270,7 @@ pub(super) fn unregister_behind(
     attempt_behind(after, move || {
         let idle = context.clone();
         attempt_when_idle(&idle, move || {
-            let unregistered = unregister(&context, address);
+            let unregistered = unregister_at_once(&context, address);
             let own = |&(other, _): &(DevicePointer, usize)| other == address;
             let mut later = context.extension::<UnregisteredLater>().0.lock();
             if let Some(place) = later.iter().position(own) {

@@ -44,7 +44,7 @@ impl StreamOrdered<'_> {
         let memory = StreamOrdered { home, ..self };
         // Locked before the records in the legacy stream are: whoever holds this lock may record there.
         let is_elsewhere = uses.iter().any(|last| !last.stream.context().is_same(self.context));
-        let host_bound = self.context.submit_host_bound_if(is_elsewhere);
+        let host_bound = home.submit_host_bound_if(is_elsewhere);
         let streams = || std::iter::once(home).chain(uses.iter().map(|last| &last.stream));
         let recording = streams().find_map(|stream| recording_in(stream));
         let is_barred = streams().any(|stream| stream.is_barred_by_a_capture());
@@ -60,7 +60,7 @@ impl StreamOrdered<'_> {
     /// `None`: a capture that was begun in the meantime keeps it from being freed, or the context is lost, which has no new
     /// events, streams and waits.
     ///
-    /// For uses in other contexts, the caller holds [`submit_host_bound_if`](crate::context::ContextCore::submit_host_bound_if).
+    /// For uses in other contexts, the caller holds [`submit_host_bound_if`](StreamCore::submit_host_bound_if).
     fn free_behind_uses(self, uses: &[LastUse]) -> Option<Result<()>> {
         let home = self.home;
         let add = |mut events: Vec<SyncEvent>, last: &LastUse| -> Result<Vec<SyncEvent>> {

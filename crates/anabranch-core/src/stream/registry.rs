@@ -15,6 +15,7 @@ use anabranch_sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 const ASKING: &str = "asking for the work of ended streams";
 
@@ -50,12 +51,29 @@ impl ContextWork for StreamWork {
             && self.streams.ended.are_complete(&*self.driver, context)
             && !self.driver.lost_context_is_running(&call)
     }
+
+    fn wait(&self) {
+        let last_ended = self.streams.ended.last_number();
+        let streams = self.streams.all();
+        let events: Vec<_> = streams.iter().filter_map(|stream| stream.pending_event()).collect();
+        for event in &events {
+            // Of what cannot be waited for, such as the work of a lost context, nothing is known.
+            let _ = event.synchronize();
+        }
+        // SAFETY: the context is not closed before its work, which this is, was dropped.
+        let context = unsafe { Live::new(self.context) };
+        while !self.streams.ended.are_complete_until(last_ended, &*self.driver, context) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 /// Events after the work of streams that have ended.
 struct EndedStreams {
-    /// In the order in which they were recorded.
-    events: Mutex<VecDeque<EventHandle>>,
+    /// In the order in which they were recorded, each with its number.
+    events: Mutex<VecDeque<(u64, EventHandle)>>,
+    /// How many there have been.
+    count: AtomicU64,
     /// If there are more than this, all are checked.
     sweep_at: AtomicUsize,
     /// Whether somebody asks for the events. Nobody else removes any meanwhile.
@@ -80,6 +98,17 @@ impl EndedStreams {
         self.are_reached(driver, context)
     }
 
+    /// The number of the event that was recorded last.
+    fn last_number(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The same up to the event with that number.
+    fn are_complete_until(&self, last: u64, driver: &dyn Driver, context: Live<'_, ContextHandle>) -> bool {
+        let is_first_later = || self.events.lock().front().is_none_or(|&(number, _)| number > last);
+        is_first_later() || self.are_complete(driver, context) || is_first_later()
+    }
+
     /// `None`: another thread asks, or a call around this one.
     fn ask(&self) -> Option<Asking<'_>> {
         (!self.is_asking.swap(true, Ordering::Acquire)).then(|| Asking(self))
@@ -88,7 +117,7 @@ impl EndedStreams {
     fn are_reached(&self, driver: &dyn Driver, context: Live<'_, ContextHandle>) -> bool {
         let call = Call::new(context, ASKING);
         loop {
-            let Some(event) = self.events.lock().front().copied() else { return true };
+            let Some((_, event)) = self.events.lock().front().copied() else { return true };
             if is_pending(driver, &call, event) {
                 return false;
             }
@@ -100,7 +129,8 @@ impl EndedStreams {
     fn push(&self, driver: &dyn Driver, context: Live<'_, ContextHandle>, event: EventHandle) {
         let count = {
             let mut events = self.events.lock();
-            events.push_back(event);
+            let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+            events.push_back((number, event));
             events.len()
         };
         let Some(_asking) = self.ask() else { return };
@@ -108,7 +138,7 @@ impl EndedStreams {
         if count > self.sweep_at.load(Ordering::Relaxed) {
             let call = Call::new(context, ASKING);
             let mut asked = std::mem::take(&mut *self.events.lock());
-            asked.retain(|&event| is_pending(driver, &call, event));
+            asked.retain(|&(_, event)| is_pending(driver, &call, event));
             let mut events = self.events.lock();
             asked.append(&mut events);
             self.sweep_at.store((asked.len() * 2).max(64), Ordering::Relaxed);
@@ -134,6 +164,7 @@ impl Default for StreamRegistry {
         let live = Mutex::new(ranks::STREAM_REGISTRY, Vec::new());
         let ended = EndedStreams {
             events: Mutex::new(ranks::ENDED_STREAMS, VecDeque::new()),
+            count: AtomicU64::new(0),
             sweep_at: AtomicUsize::new(0),
             is_asking: AtomicBool::new(false),
         };

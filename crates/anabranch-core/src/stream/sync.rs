@@ -337,6 +337,14 @@ impl StreamCore {
             .map(drop)
     }
 
+    /// An event behind the work of the stream, if it has any and one can be recorded.
+    pub(super) fn pending_event(&self) -> Option<SyncEvent> {
+        if !self.shared.work().is_pending() {
+            return None;
+        }
+        self.sync_event_beside_captures().ok().flatten()
+    }
+
     /// Whether the stream is known to have no work now. In a lost context, what still runs is for the context to know.
     pub(super) fn is_idle(&self) -> bool {
         if !self.shared.work().is_pending() {
@@ -351,7 +359,7 @@ impl StreamCore {
     /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,
     /// belongs to another thread, or cannot wait for the events because its context is lost.
     ///
-    /// For events of other contexts, the caller holds [`submit_host_bound_if`](crate::context::ContextCore::submit_host_bound_if).
+    /// For events of other contexts, the caller holds [`submit_host_bound_if`](Self::submit_host_bound_if).
     pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
         let mut sync = self.sync.lock();
         let (handle, _) = sync.live().filter(|_| self.can_record())?;
@@ -449,7 +457,7 @@ impl OpenStream {
         trace::queued_elsewhere!(stream = self.id, behind = earlier.id; stream, behind, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
         let is_elsewhere = !earlier.context.is_same(&self.context);
-        let _host_bound = self.context.submit_host_bound_if(is_elsewhere);
+        let _host_bound = self.submit_host_bound_if(is_elsewhere);
         // Nothing of the earlier stream is locked: this stream may have no room, and wait until the program makes some.
         self.wait_for_raw(handle, &recorded.event)?;
         self.has_waited_for(&recorded.point);

@@ -151,17 +151,16 @@ impl<'a> BatchCopy<'a> {
         batch::BatchCopy { to: self.destination, from, bytes: self.bytes, attributes: self.hints.attributes(order) }
     }
 
-    /// The copy, if a thread of the driver makes it: between pinned memory, if a graph retains memory of the batch, because the
-    /// driver would wait for it, and others of the graph's memory with it; and from plain memory to pinned memory, where the
-    /// driver may wait too.
+    /// The copy, if a thread of the driver makes it: between pinned memory, if the driver must not wait, as it would; and from plain
+    /// memory to pinned memory, where it may wait too.
     ///
     /// # Errors
     /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is no host memory for what is read now.
-    fn on_host(&self, of_graph: bool) -> Result<Option<OnHost<'a>>> {
+    fn on_host(&self, must_not_wait: bool) -> Result<Option<OnHost<'a>>> {
         let to = on_host::row(self.destination.address.0, self.bytes);
         match self.source {
             Source::Memory(source) => {
-                let accesses = host_accesses(self.destination.memory, source.memory).filter(|_| of_graph);
+                let accesses = host_accesses(self.destination.memory, source.memory).filter(|_| must_not_wait);
                 let from = on_host::row(source.address.0, self.bytes);
                 let copy = Copy3d { source: from, destination: to, extent: [self.bytes, 1, 1] };
                 Ok(accesses.map(|accesses| OnHost::Region(copy, accesses)))
@@ -267,10 +266,11 @@ impl Stream {
         let core = self.core();
         let mut memory = copies.iter().flat_map(BatchCopy::memory);
         memory.try_for_each(|memory| memory.require_context(core, operation))?;
-        let of_graph = copies.iter().flat_map(BatchCopy::memory).any(|memory| memory.is_retained());
+        let is_retained = copies.iter().flat_map(BatchCopy::memory).any(|memory| memory.is_retained());
+        let must_not_wait = is_retained || core.context().keeps_others_waiting();
         let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
         for copy in copies.iter().filter(|copy| copy.bytes > 0) {
-            let made_on_host = if core.is_capturing() { None } else { copy.on_host(of_graph)? };
+            let made_on_host = if core.is_capturing() { None } else { copy.on_host(must_not_wait)? };
             match made_on_host {
                 Some(copy) => on_host.push(copy),
                 None => described.push(copy.describe()),

@@ -55,12 +55,7 @@ impl Stream {
             read.require_context(core, OPERATION)?;
             return written.require_context(core, OPERATION);
         }
-        if read.is_pinned()
-            && written.is_pinned()
-            && (read.is_retained() || written.is_retained())
-            && !core.is_capturing()
-        {
-            // The driver would wait for the copy, and others of the graph's memory with it.
+        if on_host::is_needed(self, read, written) {
             return on_host::copy(self, destination, source);
         }
         // SAFETY: both ranges are within their memory, and equally long.

@@ -1,6 +1,7 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
-use super::{BufferSlice, BufferSliceMut, on_host, staged};
+use super::plain_copy::PlainCopy;
+use super::{BufferSlice, BufferSliceMut, on_host};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, MemoryAccess};
@@ -216,12 +217,7 @@ impl Stream {
         }
         let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
         let (read, written) = (source.memory.allocation(), destination.memory.allocation());
-        if read.is_pinned()
-            && written.is_pinned()
-            && (read.is_retained() || written.is_retained())
-            && !core.is_capturing()
-        {
-            // The driver would wait for the copy, and others of the graph's memory with it.
+        if on_host::is_needed(self, read, written) {
             let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
             // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
             return unsafe { on_host::copy_region(self, OPERATION, &accesses, copy) };
@@ -297,7 +293,7 @@ impl Stream {
         }
         let copy = copy_of::<T>(&destination.end(), &host_end(source, row_length, rows), region)?;
         // SAFETY: the region is within the buffer, and within the source, which is borrowed until the copy is complete.
-        unsafe { self.copy_region_and_wait(MemoryAccess::write(destination.memory.allocation()), &copy) }
+        unsafe { self.copy_region_and_wait(MemoryAccess::write(destination.memory.allocation()), copy) }
     }
 
     /// Copies a region to plain host memory, viewed as slices of `rows` rows of `row_length` elements. Returns when the
@@ -324,22 +320,15 @@ impl Stream {
         let copy = copy_of::<T>(&host_end(&raw mut *destination, row_length, rows), &source.end(), region)?;
         // SAFETY: the region is within the buffer, and within the destination, which is borrowed exclusively until the copy is
         // complete.
-        unsafe { self.copy_region_and_wait(MemoryAccess::read(source.memory.allocation()), &copy) }
+        unsafe { self.copy_region_and_wait(MemoryAccess::read(source.memory.allocation()), copy) }
     }
 
     /// # Safety
     /// Both regions are valid until this returns.
     #[track_caller]
-    unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
-        self.sync_scope(|scope| {
-            scope.borrow(OPERATION, Some(access.memory), || {
-                if access.memory.is_retained() {
-                    // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
-                    return unsafe { staged::copy_region(self, OPERATION, access, copy) };
-                }
-                // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
-                unsafe { self.core().copy_3d(OPERATION, &[access], copy) }
-            })
-        })
+    unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: Copy3d) -> Result<()> {
+        let plain = PlainCopy { operation: OPERATION, access: Some(access), copy };
+        // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
+        self.sync_scope(|scope| unsafe { scope.copy(&plain) })
     }
 }

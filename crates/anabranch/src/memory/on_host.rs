@@ -1,12 +1,12 @@
 //! Copies between two pieces of host memory, by a thread of the driver.
 //!
 //! The driver's own copy between them blocks the caller, which a task must not do, and neither must a submission that
-//! excludes others.
+//! excludes others. Some drivers keep other threads waiting meanwhile.
 
 use super::{BufferSlice, BufferSliceMut};
 use crate::error::Result;
 use crate::stream::Stream;
-use anabranch_core::memory::MemoryAccess;
+use anabranch_core::memory::{Allocation, MemoryAccess};
 use anabranch_hal::{Copy3d, CopyPlace};
 use bytemuck::Pod;
 
@@ -17,6 +17,13 @@ pub(super) fn row(address: u64, bytes: usize) -> CopyPlace {
 
 /// What copies of a single row say they do.
 pub(super) const OPERATION: &str = "copying";
+
+/// Whether copies between these are to be made here.
+pub(super) fn is_needed(stream: &Stream, read: &Allocation, written: &Allocation) -> bool {
+    let core = stream.core();
+    let must_not_wait = read.is_retained() || written.is_retained() || core.context().keeps_others_waiting();
+    read.is_pinned() && written.is_pinned() && must_not_wait && !core.is_capturing()
+}
 
 /// Copies pinned memory to pinned memory in stream order. The lengths are equal.
 #[track_caller]

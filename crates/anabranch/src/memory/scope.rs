@@ -1,17 +1,19 @@
 //! Scopes: work that borrows host memory, and is waited for however the scope is left.
 
-use super::{BufferSlice, BufferSliceMut, staged};
+use super::plain_copy::{PlainCopy, Route};
+use super::staged::{self, Written};
+use super::{BufferSlice, BufferSliceMut, on_host, require_equal_lengths};
 use crate::error::{Error, Result};
 use crate::ranks;
 use crate::stream::Stream;
 use anabranch_core::host_work::{self, refuse_inside};
 use anabranch_core::lost_context;
-use anabranch_core::memory::Allocation;
+use anabranch_core::memory::{Allocation, MemoryAccess};
 use anabranch_core::stream::SyncEvent;
 use anabranch_core::submission::refuse_captured_memory;
 use anabranch_core::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_core::trace;
-use anabranch_hal::{Failure, Status};
+use anabranch_hal::{Access, Failure, Status};
 use anabranch_sync::Mutex;
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -35,6 +37,8 @@ pub struct StreamScope<'scope, 'env: 'scope> {
 #[derive(Debug)]
 struct Entered<'env> {
     state: Mutex<EnteredState<'env>>,
+    /// The staging memory of its uploads.
+    written: Mutex<Written>,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +52,10 @@ struct EnteredState<'env> {
 
 impl Default for Entered<'_> {
     fn default() -> Self {
-        Self { state: Mutex::new(ranks::ENTERED_STREAMS, EnteredState::default()) }
+        Self {
+            state: Mutex::new(ranks::ENTERED_STREAMS, EnteredState::default()),
+            written: Mutex::new(ranks::WRITTEN_BLOCKS, Written::default()),
+        }
     }
 }
 
@@ -65,11 +72,7 @@ impl Entered<'_> {
         let core = stream.core();
         let mut behind = None;
         let queued = uncaptured(stream, operation, || {
-            memory.map_or(Ok(()), |memory| refuse_captured_memory(memory, core, operation))?;
-            // Where nothing can be waited for, nothing is borrowed.
-            if core.is_barred_by_a_capture() {
-                core.capture_status()?;
-            }
+            refuse_captured(stream, operation, memory)?;
             let queued = queue();
             match core.sync_event() {
                 Ok(event) => behind = event,
@@ -91,6 +94,34 @@ impl Entered<'_> {
         queued
     }
 
+    /// Copies between memory and plain memory, of which the scope borrows one.
+    ///
+    /// # Safety
+    /// The one region is within the memory, or a variable, until the scope has waited. The other is valid until then, and nobody
+    /// else uses it, except for reading the source.
+    #[track_caller]
+    unsafe fn copy(&self, stream: &Stream, plain: &PlainCopy<'_>) -> Result<()> {
+        let borrow =
+            |queue: &mut dyn FnMut() -> Result<()>| self.borrow(stream, plain.operation, plain.memory(), queue);
+        if let Some(memory) = plain.memory().filter(|_| plain.is_empty()) {
+            return borrow(&mut || memory.require_context(stream.core(), plain.operation));
+        }
+        match (Route::new(stream, plain), plain.access) {
+            // SAFETY: the caller keeps both regions valid until the scope has waited.
+            (Route::Driver, _) => borrow(&mut || unsafe { plain.queue(stream, &plain.copy) }),
+            (Route::HostFunction, access) => borrow(&mut || {
+                // SAFETY: the same. Plain memory is no pinned memory, so they do not overlap.
+                unsafe { on_host::copy_region(stream, plain.operation, access.as_slice(), plain.copy) }
+            }),
+            // SAFETY: the same.
+            (Route::Staging, Some(MemoryAccess { access: Access::Read, .. })) => unsafe {
+                staged::download(stream, plain)
+            },
+            // SAFETY: the same.
+            (Route::Staging, _) => unsafe { staged::upload(stream, plain, &self.written) },
+        }
+    }
+
     /// Waits for all streams, and returns the first error, unless the scope has failed already: then the error would be lost
     /// and its report with it. What is not returned is for the next call that synchronizes with its stream.
     fn wait(&self, own: &Stream, has_failed: bool) -> Result<()> {
@@ -105,6 +136,7 @@ impl Entered<'_> {
         }
         // Whatever came of that, nothing uses borrowed memory after this.
         borrowers.iter().for_each(SyncEvent::outlast);
+        std::mem::take(&mut *self.written.lock()).give_back();
         waited
     }
 }
@@ -222,9 +254,28 @@ pub(crate) fn uncaptured<R>(stream: &Stream, operation: &'static str, queue: imp
     refuse_inside(operation).map_err(|error| error.at(stream.core().place()))?;
     trace::queued!(stream = stream.core().id(), "{operation}");
     let _whole = trace::Whole::begin();
+    outside_captures(stream, operation, queue)
+}
+
+/// The same, for a part of what is reported as one operation.
+pub(super) fn outside_captures<R>(
+    stream: &Stream,
+    operation: &'static str,
+    queue: impl FnOnce() -> Result<R>,
+) -> Result<R> {
     let _submitting = stream.core().shared().membership().submitting();
     stream.core().refuse_while_capturing(operation)?;
     queue()
+}
+
+/// Refuses work behind which a scope waits where that would use memory of a capture, or where nothing can be waited for.
+pub(super) fn refuse_captured(stream: &Stream, operation: &'static str, memory: Option<&Allocation>) -> Result<()> {
+    let core = stream.core();
+    memory.map_or(Ok(()), |memory| refuse_captured_memory(memory, core, operation))?;
+    if core.is_barred_by_a_capture() {
+        core.capture_status()?;
+    }
+    Ok(())
 }
 
 /// A stream that was entered in a scope, which also waits for it. See [`StreamScope::on`].
@@ -301,14 +352,13 @@ macro_rules! scoped_work {
                 source: &'env [T],
             ) -> Result<()> {
                 let destination = destination.into();
-                self.entered.borrow(self.stream, "copying", Some(destination.allocation()), || {
-                    if destination.allocation().is_retained() {
-                        // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
-                        return unsafe { staged::copy_from_host(self.stream, destination, source) };
-                    }
-                    // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
-                    unsafe { self.stream.copy_from_host_unchecked(destination, source) }
-                })
+                require_equal_lengths(destination.len(), source.len())?;
+                let access = MemoryAccess::write(destination.allocation());
+                let (to, from) = (destination.device_pointer().0, source.as_ptr().expose_provenance() as u64);
+                let plain = PlainCopy::row(Some(access), "copying", to, from, destination.byte_len());
+                // SAFETY: the destination is within its memory, and as long as the source, which is borrowed for the
+                // environment's life; the scope waits before that ends.
+                unsafe { self.entered.copy(self.stream, &plain) }
             }
 
             /// Copies to host memory in stream order. The scope borrows the memory. The call may wait until the copy is
@@ -325,32 +375,28 @@ macro_rules! scoped_work {
                 source: impl Into<BufferSlice<'s, T>>,
             ) -> Result<()> {
                 let source = source.into();
-                self.entered.borrow(self.stream, "copying", Some(source.allocation()), || {
-                    if source.allocation().is_retained() {
-                        // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
-                        // before that ends.
-                        return unsafe { staged::copy_to_host(self.stream, destination, source) };
-                    }
-                    // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
-                    // before that ends.
-                    unsafe { self.stream.copy_to_host_unchecked(destination, source) }
-                })
+                require_equal_lengths(destination.len(), source.len())?;
+                let access = MemoryAccess::read(source.allocation());
+                let (to, from) = (destination.as_mut_ptr().expose_provenance() as u64, source.device_pointer().0);
+                let plain = PlainCopy::row(Some(access), "copying", to, from, source.byte_len());
+                // SAFETY: the source is within its memory, and as long as the destination, which is borrowed exclusively for the
+                // environment's life; the scope waits before that ends.
+                unsafe { self.entered.copy(self.stream, &plain) }
             }
         }
     };
 }
 
 impl StreamScope<'_, '_> {
-    /// Queues work that must not be captured, because it borrows host memory, and behind which the scope waits. It
-    /// uses this memory, or none that the library orders.
+    /// Copies between memory, or a variable, and plain memory.
+    ///
+    /// # Safety
+    /// Both regions are valid until the scope has waited, and until then nobody else uses the one in plain memory, except for
+    /// reading the source.
     #[track_caller]
-    pub(crate) fn borrow(
-        &self,
-        operation: &'static str,
-        memory: Option<&Allocation>,
-        queue: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        self.entered.borrow(self.stream, operation, memory, queue)
+    pub(crate) unsafe fn copy(&self, plain: &PlainCopy<'_>) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.entered.copy(self.stream, plain) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is refused in default streams: in those of other threads, and in the legacy stream beside a capture.
 
-use crate::environment::{LENGTH, is_on_cuda};
+use crate::environment::LENGTH;
 use crate::run::half;
 use crate::streams::StreamKind;
 use crate::world::World;
@@ -68,10 +68,6 @@ const ENDS_CAPTURES: usize = 6;
 
 impl World<'_> {
     pub(crate) fn defaults(&mut self, defaults: &Defaults) {
-        if is_on_cuda() && !self.is_alone {
-            // There is no legacy stream then.
-            return;
-        }
         match *defaults {
             Defaults::Elsewhere { stream, to, call } => {
                 let slot = self.new_stream(self.stream(stream).device, StreamKind::PerThread);

@@ -2,6 +2,7 @@
 
 use crate::foreign::Objects;
 use crate::forget::Leaks;
+use crate::one_lock::OneLock;
 use crate::world::{ON_PURPOSE, panic_on_purpose};
 use anabranch::{
     AllocationKind, CaptureMode, Context, ContextFlags, Device, DualModule, HostFunction, Instance, Kernel,
@@ -115,24 +116,37 @@ fn watch_errors_of_drops() {
     });
 }
 
-/// The devices. On host devices with a seed, work runs in an order that is made from it, one operation after the other.
-pub(crate) fn instance(devices: u32, seed: Option<u64>) -> Instance {
-    if is_on_cuda() {
-        return Instance::builder().host(false).build().unwrap();
+/// What programs run on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Devices {
+    /// So many devices with workers.
+    Workers(u32),
+    /// So many devices that run one operation after the other, in an order that is made from a seed.
+    InOrder(u32, u64),
+    /// A device with workers, whose driver keeps all threads waiting while one waits in a call, as those of GPUs do.
+    OneLock,
+}
+
+impl Devices {
+    pub(crate) fn instance(self) -> Instance {
+        if is_on_cuda() {
+            return Instance::builder().host(false).build().unwrap();
+        }
+        let builder = Instance::builder().cuda(false).host_check_memory(true);
+        let builder = match self {
+            Self::Workers(devices) => builder.host_devices(devices).host_workers(3),
+            Self::InOrder(devices, seed) => builder.host_devices(devices).host_seed(seed),
+            Self::OneLock => builder.host_workers(3).wrap(OneLock::over),
+        };
+        builder.build().unwrap()
     }
-    let builder = Instance::builder().cuda(false).host_devices(devices).host_check_memory(true);
-    let builder = match seed {
-        Some(seed) => builder.host_seed(seed),
-        None => builder.host_workers(3),
-    };
-    builder.build().unwrap()
 }
 
 impl Environment {
     /// So many devices, and so many contexts on each: the primary one, and others.
-    pub(crate) fn new(devices: u32, contexts: usize, seed: Option<u64>) -> Self {
+    pub(crate) fn new(devices: Devices, contexts: usize) -> Self {
         watch_errors_of_drops();
-        let (instance, has_workers) = (instance(devices, seed), seed.is_none());
+        let (instance, has_workers) = (devices.instance(), !matches!(devices, Devices::InOrder(..)));
         assert!(!instance.devices().is_empty(), "there is no device");
         let of_device = |device: &Device| {
             let others = (1..contexts).map(|_| device.create_context(ContextFlags::empty()).unwrap());

@@ -1,6 +1,6 @@
 //! Objects of another instance, or of another device: no call takes them, and none changes anything.
 
-use crate::environment::{Environment, LENGTH, instance};
+use crate::environment::{Devices, Environment, LENGTH};
 use crate::world::{ON_PURPOSE, Place, World};
 use anabranch::{
     Buffer, CaptureMode, Context, Device, Event, ExecutableGraph, Graph, LaunchConfig, MemoryPool, MemoryPoolOptions,
@@ -132,7 +132,7 @@ const OF_DEVICES: usize = 16;
 
 fn with_objects<R>(environment: &Environment, action: impl FnOnce(&mut Objects) -> R) -> R {
     let mut objects = environment.objects.lock().unwrap();
-    let new = || Objects::new(&instance(1, Some(1)).devices()[0].context().unwrap());
+    let new = || Objects::new(&Devices::InOrder(1, 1).instance().devices()[0].context().unwrap());
     action(objects.get_or_insert_with(new))
 }
 

@@ -1,6 +1,6 @@
 //! Streams of all kinds.
 
-use crate::environment::{Environment, is_on_cuda};
+use crate::environment::Environment;
 use crate::world::{ON_PURPOSE, World};
 use anabranch::{Context, Error, Result, Stream, StreamFlags};
 use proptest::prelude::*;
@@ -18,17 +18,6 @@ pub(crate) enum StreamKind {
     Legacy,
     /// The default stream of the thread that uses it.
     PerThread,
-}
-
-impl StreamKind {
-    /// The kind to be used where other threads use the contexts. Through the legacy stream a copy to plain memory would wait for what
-    /// another thread holds up, and CUDA keeps that thread waiting meanwhile.
-    pub(crate) fn beside_others(self, is_beside_others: bool) -> Self {
-        match self {
-            Self::Legacy if is_beside_others && is_on_cuda() => Self::NonBlocking(0),
-            kind => kind,
-        }
-    }
 }
 
 pub(crate) fn stream_kind() -> impl Strategy<Value = StreamKind> {
@@ -127,7 +116,6 @@ impl StreamSlot {
 impl World<'_> {
     /// A stream of a device.
     pub(crate) fn new_stream(&self, device: usize, kind: StreamKind) -> StreamSlot {
-        let kind = kind.beside_others(!self.is_alone);
         StreamSlot::new(self.environment, &self.places[device].context, device, kind)
     }
 

@@ -2,7 +2,7 @@
 //! operations are done one after the other.
 
 use crate::captured::Graph;
-use crate::environment::{Environment, Kernels, LENGTH, is_on_cuda};
+use crate::environment::{Environment, Kernels, LENGTH};
 use crate::operation::Source;
 use crate::streams::{StreamKind, StreamSlot};
 use crate::together::Shared;
@@ -97,7 +97,7 @@ impl<'e> World<'e> {
     ) -> Self {
         let new_stream = |(number, &kind): (usize, &StreamKind)| {
             let device = number % contexts.len();
-            StreamSlot::new(environment, &contexts[device], device, kind.beside_others(!is_alone))
+            StreamSlot::new(environment, &contexts[device], device, kind)
         };
         let kernels = environment.kernels_of(&contexts);
         let mut world = Self {
@@ -231,10 +231,8 @@ impl<'e> World<'e> {
         let device = self.streams[stream].device;
         let all = self.places[device].context.device().multiprocessors().unwrap();
         let (groups, _) = all.split(1, all.minimum_partition()).unwrap();
-        if is_on_cuda() {
-            // It waits for what is pending there.
-            self.let_go();
-        }
+        // Drivers of GPUs wait for what is pending there.
+        self.let_go();
         let context = &self.places[device].context;
         let green = match context.create_green_context(&groups) {
             Ok(green) => green,

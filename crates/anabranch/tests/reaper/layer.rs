@@ -1,7 +1,6 @@
 //! A driver as those are whose blocking calls keep others waiting, and that counts.
 
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the layer forwards what it is given")]
-
+use crate::one_lock::OneLock;
 use anabranch::hal::*;
 use anabranch::{Context, ContextFlags, Instance};
 use std::collections::HashMap;
@@ -13,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layer {
     calls: Arc<Mutex<Calls>>,
-    unloads_wait: Arc<AtomicBool>,
+    unloads_late: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -28,15 +27,15 @@ impl Layer {
     pub(crate) fn context(&self) -> Context {
         let layer = self.clone();
         let wrap = move |inner| {
-            Arc::new(Layered(OneLock { inner, layer: layer.clone(), lock: Mutex::default() })) as Arc<dyn Driver>
+            Arc::new(Layered(Counting { inner: OneLock::over(inner), layer: layer.clone() })) as Arc<dyn Driver>
         };
         let instance = Instance::builder().cuda(false).wrap(wrap).build().unwrap();
         instance.device("host").unwrap().create_context(ContextFlags::empty()).unwrap()
     }
 
-    /// From now on, unloading a module waits for all work of the context, as hardware does, and begins late.
-    pub(crate) fn unloads_wait(&self) {
-        self.unloads_wait.store(true, Ordering::SeqCst);
+    /// From now on, unloading a module begins late.
+    pub(crate) fn unloads_late(&self) {
+        self.unloads_late.store(true, Ordering::SeqCst);
     }
 
     /// How often the thread that frees in the background has called the driver.
@@ -69,16 +68,14 @@ impl Layer {
     }
 }
 
-/// A call that blocks holds a lock meanwhile, which all calls take.
 #[derive(Debug)]
-struct OneLock {
+struct Counting {
     inner: Arc<dyn Driver>,
     layer: Layer,
-    lock: Mutex<()>,
 }
 
 // SAFETY: all calls go to the one driver, with what they were given.
-unsafe impl Forward for OneLock {
+unsafe impl Forward for Counting {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -90,39 +87,8 @@ unsafe impl Forward for OneLock {
             *calls.all.entry(method).or_default() += 1;
             calls.of_the_reaper += u64::from(is_reaper);
         }
-        if method == "module_unload" && self.layer.unloads_wait.load(Ordering::SeqCst) {
+        if method == "module_unload" && self.layer.unloads_late.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        drop(self.lock.lock().unwrap());
-    }
-
-    fn device_properties(&self, device: DeviceOrdinal) -> Result<DeviceProperties> {
-        let mut properties = self.inner.device_properties(device)?;
-        properties.capabilities.remove(Capabilities::CONCURRENT_BLOCKING_CALLS);
-        Ok(properties)
-    }
-
-    unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
-        let _lock = self.lock.lock().unwrap();
-        unsafe { self.inner.free(call, address) }
-    }
-
-    unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
-        let _lock = self.lock.lock().unwrap();
-        unsafe { self.inner.free_pinned(call, address) }
-    }
-
-    unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
-        let _lock = self.lock.lock().unwrap();
-        if self.layer.unloads_wait.load(Ordering::SeqCst) {
-            self.inner.context_synchronize(call)?;
-        }
-        unsafe { self.inner.module_unload(call, module) }
-    }
-
-    unsafe fn context_destroy(&self, call: &Call<'_>) -> Result<()> {
-        let _lock = self.lock.lock().unwrap();
-        // Hardware waits for the work here.
-        unsafe { self.inner.context_synchronize(call).and_then(|()| self.inner.context_destroy(call)) }
     }
 }

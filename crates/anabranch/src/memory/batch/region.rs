@@ -227,7 +227,8 @@ impl Stream {
         staged: Option<&Staged>,
     ) -> Result<()> {
         let core = self.core();
-        let of_graph = copies.iter().flat_map(BatchRegion::memory).any(|memory| memory.is_retained());
+        let is_retained = copies.iter().flat_map(BatchRegion::memory).any(|memory| memory.is_retained());
+        let must_not_wait = is_retained || core.context().keeps_others_waiting();
         let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
         for (index, one) in copies.iter().enumerate() {
             let Some(mut copy) = one.copy else { continue };
@@ -245,7 +246,7 @@ impl Stream {
                 }
             }
             let accesses = one.destination.zip(one.source).and_then(|(to, from)| host_accesses(to, from));
-            match accesses.filter(|_| of_graph && !core.is_capturing()) {
+            match accesses.filter(|_| must_not_wait && !core.is_capturing()) {
                 Some(accesses) => on_host.push((copy, accesses.to_vec())),
                 None => {
                     let attributes = one.hints.attributes(CopySourceOrder::Stream);
