@@ -1,5 +1,6 @@
 //! Executable graphs.
 
+mod elsewhere;
 mod launches;
 
 use crate::context::ContextCore;
@@ -56,14 +57,17 @@ struct State {
     /// Whether a launch has nothing to mind but device memory: nothing that waits for the host or for events, and no memory of the
     /// host.
     is_of_memory_only: bool,
+    /// Whether a node has ever been disabled.
+    had_disabled_nodes: bool,
     launches: Launches,
 }
 
 impl State {
     fn new(retained: RetainedByNode, traits: GraphTraits) -> Self {
         let (host_visible, waited) = (Vec::new(), WaitedByGraph::default());
+        let (is_of_memory_only, had_disabled_nodes, launches) = (false, false, Launches::default());
         let mut state =
-            Self { retained, host_visible, waited, traits, is_of_memory_only: false, launches: Launches::default() };
+            Self { retained, host_visible, waited, traits, is_of_memory_only, had_disabled_nodes, launches };
         state.note_retained();
         state
     }
@@ -206,6 +210,10 @@ impl ExecutableCore {
         // Before the lock: this refuses calls inside of a host function, whose thread may have the lock.
         let handle = stream.handle(operation)?;
         let mut state = self.state.lock();
+        if state.had_disabled_nodes && !self.is_of_context_of(stream) && !stream.is_capturing() {
+            drop(state);
+            return self.launch_in_own_context(stream);
+        }
         if !state.is_of_memory_only || !self.left.is_empty() {
             return self.launch_minding_the_host(state, stream, handle, Location::caller());
         }
@@ -428,10 +436,11 @@ impl ExecutableCore {
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";
-        let state = self.lock(operation)?;
+        let mut state = self.lock(operation)?;
         let source = self.source.lock(operation)?;
         let handle = source.node(node, operation)?;
         source.refuse_initializer(handle, operation)?;
+        state.had_disabled_nodes |= !enabled;
         // SAFETY: the node does what it did before, or nothing, and what it refers to is retained. It does not write memory that
         // other nodes rely on being written.
         self.driver_call(operation, |driver, call| unsafe {

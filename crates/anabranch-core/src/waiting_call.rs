@@ -25,8 +25,8 @@ pub(crate) fn call_waiting<R>(context: &ContextCore, call: impl FnOnce() -> R) -
         return call();
     }
     require_none_held(Rank::LOWEST);
-    let mut blocked_since = None;
-    for _ in 0..MOST_ROUNDS {
+    let (mut rounds, mut blocked_since) = (0, None);
+    while rounds < MOST_ROUNDS {
         let Some(submitted) = context.count_host_bound() else {
             if blocked_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 break;
@@ -34,12 +34,14 @@ pub(crate) fn call_waiting<R>(context: &ContextCore, call: impl FnOnce() -> R) -
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };
+        blocked_since = None;
         context.wait_for_work();
         if let Some(kept_out) = context.keep_out_host_bound(submitted) {
             let result = call();
             drop(kept_out);
             return result;
         }
+        rounds += 1;
     }
     call()
 }
