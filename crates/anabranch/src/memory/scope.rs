@@ -352,7 +352,11 @@ macro_rules! scoped_work {
                 source: &'env [T],
             ) -> Result<()> {
                 let destination = destination.into();
-                require_equal_lengths(destination.len(), source.len())?;
+                let lengths = (destination.len(), source.len());
+                if lengths.0 != lengths.1 {
+                    let refuse = || require_equal_lengths(lengths.0, lengths.1);
+                    return self.entered.borrow(self.stream, "copying", Some(destination.allocation()), refuse);
+                }
                 let access = MemoryAccess::write(destination.allocation());
                 let (to, from) = (destination.device_pointer().0, source.as_ptr().expose_provenance() as u64);
                 let plain = PlainCopy::row(Some(access), "copying", to, from, destination.byte_len());
@@ -375,7 +379,11 @@ macro_rules! scoped_work {
                 source: impl Into<BufferSlice<'s, T>>,
             ) -> Result<()> {
                 let source = source.into();
-                require_equal_lengths(destination.len(), source.len())?;
+                let lengths = (destination.len(), source.len());
+                if lengths.0 != lengths.1 {
+                    let refuse = || require_equal_lengths(lengths.0, lengths.1);
+                    return self.entered.borrow(self.stream, "copying", Some(source.allocation()), refuse);
+                }
                 let access = MemoryAccess::read(source.allocation());
                 let (to, from) = (destination.as_mut_ptr().expose_provenance() as u64, source.device_pointer().0);
                 let plain = PlainCopy::row(Some(access), "copying", to, from, source.byte_len());
