@@ -210,11 +210,7 @@ impl ExecutableCore {
         // Before the lock: this refuses calls inside of a host function, whose thread may have the lock.
         let handle = stream.handle(operation)?;
         let mut state = self.state.lock();
-        if state.had_disabled_nodes
-            && self.context.keeps_others_waiting()
-            && !self.is_of_context_of(stream)
-            && !stream.is_capturing()
-        {
+        if state.had_disabled_nodes && !self.is_of_context_of(stream) && !stream.is_capturing() {
             drop(state);
             return self.launch_in_own_context(stream);
         }

@@ -2,8 +2,8 @@
 //!
 //! A driver that copies from or to plain memory may wait, in the call, for the earlier work of the stream. A submission that
 //! uses memory of a graph excludes others while it calls the driver, so that it must not wait there: it might wait for work
-//! that needs one of them. And some drivers keep other threads waiting meanwhile
-//! that create an event, for example. Here only the library waits, for an event.
+//! that needs one of them. And some drivers keep other threads waiting meanwhile that create an event, for example. Here only the
+//! library waits, for an event.
 
 use super::plain_copy::PlainCopy;
 use super::{on_host, scope};
@@ -26,10 +26,9 @@ const MOST_BLOCKS: usize = 16;
 
 /// The parts of a copy. Launches of graphs on other threads may write memory that graphs retain between two calls, so that a copy
 /// of it is one part.
-fn parts(plain: &PlainCopy<'_>) -> impl Iterator<Item = Copy3d> + use<> {
+fn parts(plain: &PlainCopy<'_>, is_retained: bool) -> impl Iterator<Item = Copy3d> + use<> {
     let (copy, extent) = (plain.copy, plain.copy.extent);
-    let is_whole = plain.memory().is_some_and(Allocation::is_retained);
-    let steps = if is_whole { extent } else { part_of(extent) };
+    let steps = if is_retained { extent } else { part_of(extent) };
     let positions = move |axis: usize| (0..extent[axis]).step_by(steps[axis]);
     let origins = positions(2).flat_map(move |z| positions(1).flat_map(move |y| positions(0).map(move |x| [x, y, z])));
     origins.map(move |begin| Copy3d {
@@ -109,7 +108,8 @@ pub(super) unsafe fn download(stream: &Stream, plain: &PlainCopy<'_>) -> Result<
     trace::queued!(stream = stream.core().id(), "{}", plain.operation);
     let _whole = trace::Whole::begin();
     let (mut before, mut idle) = (None::<Reading>, None);
-    for part in parts(plain) {
+    let is_retained = plain.memory().is_some_and(Allocation::is_retained);
+    for part in parts(plain, is_retained) {
         let ((block, rest), written) = queue_part(stream, plain, || {
             let block = idle.take().map_or_else(|| block_for(stream, &part), Ok)?;
             let (to_block, rest) = through(&part, &block)?;
@@ -132,6 +132,13 @@ pub(super) unsafe fn download(stream: &Stream, plain: &PlainCopy<'_>) -> Result<
     Ok(())
 }
 
+/// Waits until the device has read a block, and returns it for reuse. If that fails, it is freed later.
+fn give_back((block, read): (StagingBlock, Option<SyncEvent>)) -> Result<()> {
+    read.as_ref().map_or(Ok(()), SyncEvent::synchronize)?;
+    block.give_back();
+    Ok(())
+}
+
 /// Blocks that the device may still read, each with an event behind that.
 #[derive(Default)]
 pub(super) struct Written(VecDeque<(StagingBlock, Option<SyncEvent>)>);
@@ -150,17 +157,15 @@ impl Written {
 
     /// Returns the blocks for reuse when the device has read them.
     pub(super) fn give_back(self) {
-        for (block, read) in self.0 {
-            // Otherwise it is freed later.
-            if read.as_ref().map_or(Ok(()), SyncEvent::synchronize).is_ok() {
-                block.give_back();
-            }
+        for written in self.0 {
+            // The scope has waited, and has the errors.
+            let _ = give_back(written);
         }
     }
 }
 
 /// Copies from plain memory, which is not used any more when this returns. It returns before the copy is complete, unless too many
-/// blocks are in use.
+/// blocks are in use, or a graph retains the memory, whose block may be large.
 ///
 /// # Safety
 /// The destination is within the memory. The source is valid until this returns, and nobody writes it.
@@ -168,12 +173,10 @@ impl Written {
 pub(super) unsafe fn upload(stream: &Stream, plain: &PlainCopy<'_>, written: &Mutex<Written>) -> Result<()> {
     trace::queued!(stream = stream.core().id(), "{}", plain.operation);
     let _whole = trace::Whole::begin();
-    for part in parts(plain) {
+    let is_retained = plain.memory().is_some_and(Allocation::is_retained);
+    for part in parts(plain, is_retained) {
         let surplus = written.lock().pop_surplus();
-        if let Some((block, read)) = surplus {
-            read.as_ref().map_or(Ok(()), SyncEvent::synchronize)?;
-            block.give_back();
-        }
+        surplus.map_or(Ok(()), give_back)?;
         let block_and_event = queue_part(stream, plain, || {
             let block = block_for(stream, &part)?;
             let (to_block, from_block) = through(&part, &block)?;
@@ -184,7 +187,11 @@ pub(super) unsafe fn upload(stream: &Stream, plain: &PlainCopy<'_>, written: &Mu
             unsafe { plain.queue(stream, &from_block) }?;
             Ok(block)
         })?;
-        written.lock().0.push_back(block_and_event);
+        if is_retained {
+            give_back(block_and_event)?;
+        } else {
+            written.lock().0.push_back(block_and_event);
+        }
     }
     Ok(())
 }
