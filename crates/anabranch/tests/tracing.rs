@@ -75,8 +75,45 @@ impl Subscriber for Listener {
     }
 }
 
+/// The subscriber of every thread that has no other. It is told of nothing.
+struct Bystander;
+
+impl Subscriber for Bystander {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> tracing::subscriber::Interest {
+        tracing::subscriber::Interest::sometimes()
+    }
+
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        false
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Keeps the tests of this file, each with a subscriber of its own, from switching off each other's events.
+///
+/// While a process has one subscriber, the first thread that reaches an event decides for all threads whether
+/// somebody is interested in it. A thread without a subscriber would decide that nobody is.
+fn begin() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Bystander).unwrap());
+}
+
 #[test]
 fn waiting_is_a_span_and_queueing_an_event() {
+    begin();
     let listener = Listener::default();
     tracing::subscriber::with_default(listener.clone(), || {
         let context = host();
@@ -115,6 +152,7 @@ fn waiting_is_a_span_and_queueing_an_event() {
 
 #[test]
 fn an_absent_back_end_is_reported() {
+    begin();
     let listener = Listener::default();
     tracing::subscriber::with_default(listener.clone(), || {
         let _ = anabranch::Instance::builder().cuda(false).build().unwrap();
@@ -167,6 +205,7 @@ impl Subscriber for Unwinds {
 
 #[test]
 fn safety_89_a_subscriber_that_unwinds_changes_nothing() {
+    begin();
     tracing::subscriber::with_default(Unwinds, || {
         let context = host();
         let (left, right) = (context.create_stream().unwrap(), context.create_stream().unwrap());
@@ -244,6 +283,7 @@ impl Subscriber for Calls {
 
 #[test]
 fn safety_89_what_a_subscriber_calls_is_refused_before_it_takes_a_lock() {
+    begin();
     let context = host();
     let refused = Arc::new(AtomicU64::new(0));
     let calls = Calls { context: context.clone(), stream: context.create_stream().unwrap(), refused: refused.clone() };
@@ -300,6 +340,7 @@ impl Subscriber for Log {
 
 #[test]
 fn safety_128_a_subscriber_waits_for_a_thread_that_calls_the_library() {
+    begin();
     assert_ends(|| {
         let log = Arc::new(Mutex::new(0));
         let context = host();
