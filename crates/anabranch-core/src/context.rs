@@ -199,7 +199,7 @@ impl ContextCore {
             owner,
             panics: Arc::default(),
             extensions: Extensions::new(),
-            shared: DriverContext::of(handle),
+            shared: DriverContext::of(handle, device.name()),
             work: OnceLock::new(),
             strict_order: AtomicBool::new(false),
             orders_inserted: AtomicU64::new(0),
@@ -281,6 +281,16 @@ impl ContextCore {
     /// Whether a call that waits in the driver keeps calls of other threads waiting. Work that it waits for may depend on them.
     pub fn keeps_others_waiting(&self) -> bool {
         !self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS)
+    }
+
+    /// Whether work of this context may come behind work of another context of its device, or of a green context.
+    pub(crate) fn is_beside_others(&self) -> bool {
+        self.shared.is_beside_others()
+    }
+
+    /// What all objects of this context of the driver share.
+    pub(crate) fn shared(&self) -> &Arc<DriverContext> {
+        &self.shared
     }
 
     /// Part of [`StreamCore::submit_host_bound_if`](crate::stream::StreamCore::submit_host_bound_if), and for a context whose memory

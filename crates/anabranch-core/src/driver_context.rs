@@ -3,12 +3,13 @@
 //! The primary context of a device has several objects if instances have drivers with layers of their own, or if an
 //! object is made while an earlier one is being closed. A call that waits for the context waits for the work of all.
 
+use crate::device_name::DeviceName;
 use crate::helping::helping;
 use crate::ranks;
 use anabranch_hal::ContextHandle;
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ pub trait ContextWork: Send + Sync {
 /// A context of a driver.
 pub struct DriverContext {
     handle: ContextHandle,
+    device: DeviceName,
+    /// Its green contexts that have not been destroyed.
+    green_contexts: AtomicUsize,
     /// Shared while work is submitted that needs something else than the context to finish, exclusive while memory is freed.
     host_bound: RwLock<()>,
     /// How often such work was submitted.
@@ -85,7 +89,7 @@ static CONTEXTS: Mutex<Vec<Weak<DriverContext>>> = Mutex::new(ranks::DRIVER_CONT
 impl DriverContext {
     /// The context with that handle. Layers may give one handle to several contexts, which then merely wait for each
     /// other.
-    pub fn of(handle: ContextHandle) -> Arc<Self> {
+    pub fn of(handle: ContextHandle, device: DeviceName) -> Arc<Self> {
         let mut contexts = CONTEXTS.lock();
         contexts.retain(|context| context.strong_count() > 0);
         if let Some(known) = contexts.iter().filter_map(Weak::upgrade).find(|known| known.handle == handle) {
@@ -93,6 +97,8 @@ impl DriverContext {
         }
         let context = Arc::new(Self {
             handle,
+            device,
+            green_contexts: AtomicUsize::new(0),
             host_bound: RwLock::new(ranks::HOST_BOUND_WORK, ()),
             host_bound_count: AtomicU64::new(0),
             legacy_records: RwLock::new(ranks::LEGACY_RECORDS, ()),
@@ -116,6 +122,23 @@ impl DriverContext {
     /// Whether another object of this context may have streams, such as the default streams that this one has, too.
     pub fn is_shared(&self) -> bool {
         self.is_shared.load(Ordering::Relaxed)
+    }
+
+    /// Whether the device has other contexts that have not been closed, or this one has green contexts.
+    pub fn is_beside_others(&self) -> bool {
+        let is_other = |other: &DriverContext| other.device == self.device && other.handle != self.handle;
+        self.green_contexts.load(Ordering::Relaxed) > 0
+            || CONTEXTS.lock().iter().filter_map(Weak::upgrade).any(|context| is_other(&context))
+    }
+
+    /// Counts a green context, until [`remove_green_context`](Self::remove_green_context).
+    pub fn add_green_context(&self) {
+        self.green_contexts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Called when a green context is idle and destroyed.
+    pub fn remove_green_context(&self) {
+        self.green_contexts.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Held while the driver is called with work that needs something else than the context to make progress, and until that

@@ -1,6 +1,6 @@
 //! Executable graphs.
 
-mod elsewhere;
+mod disabled;
 mod launches;
 
 use crate::context::ContextCore;
@@ -199,7 +199,8 @@ impl ExecutableCore {
     /// submits work that uses its memory, and if it waits for an event that was recorded in a capture that has not ended;
     /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture, or a capture that
-    /// has not ended uses memory of the graph.
+    /// has not ended uses memory of the graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if a node has been disabled and the device has other
+    /// contexts, without [`Capabilities::DISABLED_NODES_BESIDE_CONTEXTS`](anabranch_hal::Capabilities).
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &OpenStream) -> Result<()> {
@@ -210,9 +211,8 @@ impl ExecutableCore {
         // Before the lock: this refuses calls inside of a host function, whose thread may have the lock.
         let handle = stream.handle(operation)?;
         let mut state = self.state.lock();
-        if state.had_disabled_nodes && !self.is_of_context_of(stream) && !stream.is_capturing() {
-            drop(state);
-            return self.launch_in_own_context(stream);
+        if state.had_disabled_nodes && !stream.is_capturing() {
+            self.refuse_beside_other_contexts(!Arc::ptr_eq(&self.context, stream.context()))?;
         }
         if !state.is_of_memory_only || !self.left.is_empty() {
             return self.launch_minding_the_host(state, stream, handle, Location::caller());

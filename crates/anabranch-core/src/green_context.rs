@@ -122,6 +122,7 @@ impl GreenContextCore {
         // SAFETY: the resources are from this device's driver.
         let create = || unsafe { context.driver().green_context_create(context.device().ordinal(), &resources) };
         let handle = call_waiting(context, create).during(CREATING, || context.place())?;
+        context.shared().add_green_context();
         Ok(Arc::new(Self { context: context.clone(), handle }))
     }
 
@@ -177,6 +178,7 @@ impl Drop for GreenContextCore {
         attempt_when_idle(&self.context, move || {
             // SAFETY: its streams were destroyed and their work is complete, because all of them referred to this.
             let result = unsafe { context.driver().green_context_destroy(handle) };
+            context.shared().remove_green_context();
             drop_error::report(result.during("destroying a green context", || context.place()));
         });
     }

@@ -182,8 +182,7 @@ fn programs_of_two_threads_on_two_devices() {
 
 #[test]
 fn programs_of_two_threads_in_two_contexts_of_one_device() {
-    // In two contexts of one GPU, some programs read wrong values or hang.
-    run_on_workers(Devices::Workers(1), if is_on_cuda() { 1 } else { 2 }, 2);
+    run_on_workers(Devices::Workers(1), 2, 2);
 }
 
 #[test]

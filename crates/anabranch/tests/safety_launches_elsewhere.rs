@@ -1,100 +1,140 @@
-//! Graphs that are launched in streams of other contexts.
+//! Graphs of which a node has been disabled, beside other contexts of their device.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-#![allow(clippy::undocumented_unsafe_blocks, reason = "the layer forwards what it is given")]
 
 mod common;
 
 use anabranch::hal::*;
-use anabranch::{Context, ContextFlags, Instance, NodeWork};
-use common::hold;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use anabranch::{
+    Buffer, Context, ContextFlags, ExecutableGraph, Instance, Node, NodeWork, Status, Stream, flush_deferred_drops,
+};
+use common::{hold, host};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// A driver that launches a graph with disabled nodes at once in a stream of another context, as NVIDIA's does.
+/// A driver that may run a graph of which a node has been disabled before work of other contexts, as NVIDIA's does.
 #[derive(Debug)]
-struct Early {
-    inner: Arc<dyn Driver>,
-    /// The contexts of executable graphs with disabled nodes.
-    disabled: Mutex<HashMap<ExecutableGraphHandle, ContextHandle>>,
-}
+struct Early(Arc<dyn Driver>);
 
-// SAFETY: all calls go to the one driver, with what they were given, but for launches that come early, which is what the test is
-// about: they use memory that lives longer.
+// SAFETY: all calls go to the one driver, with what they were given.
 unsafe impl Forward for Early {
     fn inner(&self) -> &dyn Driver {
-        &*self.inner
+        &*self.0
     }
 
-    unsafe fn executable_set_node_enabled(
-        &self,
-        call: &Call<'_>,
-        executable: Live<'_, ExecutableGraphHandle>,
-        node: Live<'_, GraphNodeHandle>,
-        enabled: bool,
-    ) -> Result<()> {
-        if enabled {
-            self.disabled.lock().unwrap().remove(&executable.handle());
-        } else {
-            self.disabled.lock().unwrap().insert(executable.handle(), call.context.handle());
-        }
-        unsafe { self.inner.executable_set_node_enabled(call, executable, node, enabled) }
-    }
-
-    unsafe fn executable_launch(
-        &self,
-        call: &Call<'_>,
-        executable: Live<'_, ExecutableGraphHandle>,
-        stream: Live<'_, StreamHandle>,
-    ) -> Result<()> {
-        let context = self.disabled.lock().unwrap().get(&executable.handle()).copied();
-        let Some(context) = context.filter(|&context| context != call.context.handle()) else {
-            return unsafe { self.inner.executable_launch(call, executable, stream) };
-        };
-        let own = Call::new(unsafe { Live::new(context) }, "launching early");
-        let at_once = self.inner.stream_create(&own, StreamFlags::NON_BLOCKING, 0)?;
-        unsafe {
-            self.inner.executable_launch(&own, executable, Live::new(at_once))?;
-            self.inner.stream_destroy(&own, at_once)
-        }
+    fn device_properties(&self, device: DeviceOrdinal) -> Result<DeviceProperties> {
+        let mut properties = self.0.device_properties(device)?;
+        properties.capabilities.remove(Capabilities::DISABLED_NODES_BESIDE_CONTEXTS);
+        Ok(properties)
     }
 }
 
-fn context() -> Context {
-    let wrap = |inner| Arc::new(Layered(Early { inner, disabled: Mutex::default() })) as Arc<dyn Driver>;
-    let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).wrap(wrap).build().unwrap();
-    instance.device("host").unwrap().context().unwrap()
+/// The primary context of a device that may run such graphs early. No other test of this file uses a second device, so that it has no
+/// other contexts.
+fn early() -> Context {
+    let wrap = |inner| Arc::new(Layered(Early(inner))) as Arc<dyn Driver>;
+    let instance =
+        Instance::builder().cuda(false).isolated().host_devices(2).host_check_memory(true).wrap(wrap).build().unwrap();
+    instance.device("host:1").unwrap().context().unwrap()
+}
+
+/// Fills two buffers with twos; the first fill is disabled.
+struct Disabled {
+    buffers: [Buffer<u32>; 2],
+    executable: ExecutableGraph,
+    disabled: Node,
+}
+
+impl Disabled {
+    fn new(stream: &Stream) -> Self {
+        let mut buffers = [(); 2].map(|()| stream.upload(&[1u32; 4]).unwrap());
+        let mut graph = stream.context().create_graph().unwrap();
+        let [first, second] = &mut buffers;
+        let disabled = graph.add((), NodeWork::fill(first, 2u32).unwrap()).unwrap();
+        graph.add(disabled, NodeWork::fill(second, 2u32).unwrap()).unwrap();
+        let executable = graph.instantiate().unwrap();
+        executable.set_node_enabled(disabled, false).unwrap();
+        Self { buffers, executable, disabled }
+    }
+
+    fn read(&self, stream: &Stream) -> [u32; 2] {
+        self.buffers.each_ref().map(|buffer| stream.download(buffer).unwrap()[3])
+    }
 }
 
 #[test]
-fn safety_139_a_graph_with_a_disabled_node_comes_in_its_turn_in_a_stream_of_another_context() {
-    let context = context();
+fn safety_139_a_graph_with_a_disabled_node_is_not_launched_beside_other_contexts() {
+    let context = early();
+    let stream = context.create_stream().unwrap();
+    let graph = Disabled::new(&stream);
+    graph.executable.launch(&stream).unwrap();
+    assert_eq!(graph.read(&stream), [1, 2]);
+
+    let another = context.device().create_context(ContextFlags::empty()).unwrap();
+    let other = another.create_stream().unwrap();
+    for stream in [&stream, &other] {
+        let refused = graph.executable.launch(stream).unwrap_err();
+        assert_eq!(refused.status(), Status::NOT_SUPPORTED, "{refused}");
+        graph.executable.set_node_enabled(graph.disabled, true).unwrap();
+        assert_eq!(
+            graph.executable.launch(stream).unwrap_err().status(),
+            Status::NOT_SUPPORTED,
+            "it may run early again"
+        );
+        graph.executable.set_node_enabled(graph.disabled, false).unwrap();
+    }
+    // One whose nodes were never disabled runs everywhere.
+    let mut buffer = stream.upload(&[1u32; 4]).unwrap();
+    let whole = stream.capture(anabranch::CaptureMode::Relaxed, |scope| scope.fill(&mut buffer, 3)).unwrap();
+    whole.instantiate().unwrap().launch(&other).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [3; 4]);
+
+    // The event is what keeps work of the other context in order, and is not complete.
+    let signal = hold(&another, &other);
+    stream.wait_event(&other.record_event().unwrap()).unwrap();
+    drop((other, another));
+    assert_eq!(graph.executable.launch(&stream).unwrap_err().status(), Status::NOT_SUPPORTED);
+    signal.set(1);
+    drop(signal);
+    stream.synchronize().unwrap();
+    // What has been used in a context keeps it.
+    drop((whole, buffer));
+    flush_deferred_drops();
+    graph.executable.launch(&stream).unwrap();
+
+    let (groups, _) = context.device().multiprocessors().unwrap().split(1, 1).unwrap();
+    let green = context.create_green_context(&groups).unwrap();
+    let part = green.create_stream().unwrap();
+    for stream in [&stream, &part] {
+        assert_eq!(graph.executable.launch(stream).unwrap_err().status(), Status::NOT_SUPPORTED);
+    }
+    drop((part, green));
+    flush_deferred_drops();
+    graph.executable.launch(&stream).unwrap();
+    assert_eq!(graph.read(&stream), [1, 2]);
+}
+
+#[test]
+fn a_graph_with_a_disabled_node_comes_in_its_turn_in_a_stream_of_another_context() {
+    let context = host();
     let elsewhere = context.device().create_context(ContextFlags::empty()).unwrap();
     let (stream, other) = (context.create_stream().unwrap(), elsewhere.create_stream().unwrap());
-    let mut buffers = [(); 2].map(|()| stream.upload(&[1u32; 4]).unwrap());
-    let mut graph = context.create_graph().unwrap();
-    let [first, second] = &mut buffers;
-    let disabled = graph.add((), NodeWork::fill(first, 2u32).unwrap()).unwrap();
-    graph.add(disabled, NodeWork::fill(second, 2u32).unwrap()).unwrap();
-    let executable = graph.instantiate().unwrap();
-    executable.set_node_enabled(disabled, false).unwrap();
+    let mut graph = Disabled::new(&stream);
     let nines = other.upload(&[9u32; 4]).unwrap();
     let signal = hold(&elsewhere, &other);
     // The graph overwrites this.
-    other.copy_peer(&mut buffers[1], &nines).unwrap();
-    executable.launch(&other).unwrap();
+    other.copy_peer(&mut graph.buffers[1], &nines).unwrap();
+    graph.executable.launch(&other).unwrap();
     let event = other.record_event().unwrap();
     std::thread::scope(|scope| {
-        let read = scope.spawn(|| buffers.each_ref().map(|buffer| stream.download(buffer).unwrap()));
+        let read = scope.spawn(|| graph.read(&stream));
         std::thread::sleep(Duration::from_millis(20));
         assert!(!event.query().unwrap() && !read.is_finished());
         signal.set(1);
-        assert_eq!(read.join().unwrap(), [vec![1; 4], vec![2; 4]]);
+        assert_eq!(read.join().unwrap(), [1, 2]);
     });
     other.synchronize().unwrap();
-    // It has its own streams back.
-    executable.set_node_enabled(disabled, true).unwrap();
-    executable.launch(&stream).unwrap();
-    assert_eq!(stream.download(&buffers[0]).unwrap(), [2; 4]);
+    graph.executable.set_node_enabled(graph.disabled, true).unwrap();
+    graph.executable.launch(&other).unwrap();
+    assert_eq!(graph.read(&stream), [2, 2]);
 }

@@ -30,6 +30,7 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::GREEN_CONTEXTS)
     .union(Capabilities::REGISTERED_HOST_ADDRESS)
     .union(Capabilities::RECAPTURE)
+    .union(Capabilities::DISABLED_NODES_BESIDE_CONTEXTS)
     .union(Capabilities::ATOMIC_REDUCTION)
     .union(Capabilities::TENSOR_MAPS)
     .union(Capabilities::PTX_MODULES);

@@ -82,6 +82,8 @@ impl ExecutableGraph {
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, which invalidates the capture, or a capture that has not ended uses memory of the graph. To make a graph
     /// part of another one, use [`NodeWork::child`] or [`Stream::capture_child`](crate::Stream::capture_child).
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on NVIDIA GPUs if a node has been
+    /// [disabled](Self::set_node_enabled) and the device has another context or a green context.
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
@@ -158,6 +160,10 @@ impl ExecutableGraph {
     }
 
     /// Disables or enables a kernel, copy or fill node, from the next launch on. A disabled node does nothing.
+    ///
+    /// NVIDIA's driver may run a graph of which a node has been disabled before work of other contexts that it comes behind. On its
+    /// devices, which lack [`DISABLED_NODES_BESIDE_CONTEXTS`](crate::Capabilities::DISABLED_NODES_BESIDE_CONTEXTS), the graph can be
+    /// launched only while the process has no other context of the device and no green context, also when the node is enabled again.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for other kinds of nodes, for nodes that fill

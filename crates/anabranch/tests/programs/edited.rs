@@ -1,6 +1,7 @@
 //! Graphs that are made by hand, and what becomes of their nodes.
 
 use crate::captured::{Effect, Graph, two};
+use crate::environment::is_on_cuda;
 use crate::streams::StreamSlot;
 use crate::world::World;
 use anabranch::{Node, NodeWork, Status};
@@ -175,8 +176,15 @@ impl World<'_> {
                         graph.disabled.push(index);
                     }
                 }
-                graph.executable.launch(&stream.stream).unwrap();
-                self.apply(place);
+                let launched = graph.executable.launch(&stream.stream);
+                match launched {
+                    Ok(()) => self.apply(place),
+                    Err(refused) => assert!(is_on_cuda() && refused.status() == Status::NOT_SUPPORTED, "{refused}"),
+                }
+                if is_on_cuda() {
+                    // It cannot be launched there beside other contexts.
+                    drop(self.graphs.swap_remove(place));
+                }
             }
             &Edited::Again { graph, nested } => {
                 let Some(place) = self.made_by_hand(graph) else { return };

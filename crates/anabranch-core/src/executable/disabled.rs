@@ -1,0 +1,31 @@
+//! Graphs with nodes that have been disabled, beside other contexts of their device.
+
+use super::{ExecutableCore, LAUNCHING};
+use crate::error::{Error, Result};
+use anabranch_hal::{Capabilities, Status};
+
+impl ExecutableCore {
+    /// Refuses to launch a graph of which a node has been disabled, if its work may come behind work of another context and the driver
+    /// is not known to keep that order. NVIDIA's driver (CUDA 13.0) runs such a graph before its turn in a stream of another context,
+    /// and random programs of two contexts read wrong values in its own streams too.
+    #[cold]
+    pub(super) fn refuse_beside_other_contexts(&self, is_elsewhere: bool) -> Result<()> {
+        let context = &self.context;
+        let is_in_order = context.device().can(Capabilities::DISABLED_NODES_BESIDE_CONTEXTS);
+        if is_in_order || !(is_elsewhere || context.is_beside_others()) {
+            return Ok(());
+        }
+        let message = if is_elsewhere {
+            "nodes of the graph have been disabled, and the stream belongs to another context".to_owned()
+        } else {
+            format!(
+                "nodes of the graph have been disabled, and {} has other contexts or green contexts",
+                context.place()
+            )
+        };
+        Err(Error::argument(Status::NOT_SUPPORTED, LAUNCHING, message).at(self.source.place()).with_hint(
+            "the driver may run such a graph before work of other contexts that it comes behind: disable nodes only in programs with \
+             one context for each device, or instantiate the graph again and give its nodes other work",
+        ))
+    }
+}
