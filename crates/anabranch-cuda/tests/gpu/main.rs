@@ -2,6 +2,7 @@
 
 mod capture;
 mod conditional;
+mod disabled;
 mod graph;
 mod kernels;
 mod memory;
