@@ -56,8 +56,11 @@ pub(crate) fn watch() {
     ONCE.call_once(register);
 }
 
-#[cfg(not(miri))]
 fn register() {
+    // Miri knows no such function.
+    if cfg!(miri) {
+        return;
+    }
     // SAFETY: this is the function of the C standard, which every platform with a standard library has.
     unsafe extern "C" {
         fn atexit(function: extern "C" fn()) -> std::ffi::c_int;
@@ -67,10 +70,6 @@ fn register() {
     let _ = unsafe { atexit(wait_until_idle) };
 }
 
-#[cfg(miri)]
-fn register() {}
-
-#[cfg(not(miri))]
 extern "C" fn wait_until_idle() {
     IS_EXITING.store(true, Ordering::SeqCst);
     // Code of the program may end the process on a thread of the library.
