@@ -305,6 +305,7 @@ fn enabled_at_first(environment: &Environment) -> Verdict {
 }
 
 fn disabled_kernel(environment: &Environment) -> Verdict {
+    Environment::close_other_contexts();
     let stream = environment.stream()?;
     let (graph, [kernel, ..], [number, ..]) = three(environment)?;
     let (executable, other) = (graph.instantiate()?, graph.instantiate()?);
@@ -319,6 +320,7 @@ fn disabled_kernel(environment: &Environment) -> Verdict {
 }
 
 fn disabled_copy_and_fill(environment: &Environment) -> Verdict {
+    Environment::close_other_contexts();
     let stream = environment.stream()?;
     let (graph, [_, fill, copy], [_, filled, seen]) = three(environment)?;
     let executable = graph.instantiate()?;
@@ -335,6 +337,7 @@ fn disabled_copy_and_fill(environment: &Environment) -> Verdict {
 }
 
 fn disabled_node_keeps_the_order(environment: &Environment) -> Verdict {
+    Environment::close_other_contexts();
     let (stream, mut word) = word(environment)?;
     let log = Log::default();
     let mut graph = environment.context().create_graph()?;
@@ -349,6 +352,7 @@ fn disabled_node_keeps_the_order(environment: &Environment) -> Verdict {
 }
 
 fn disabled_from_the_next_launch(environment: &Environment) -> Verdict {
+    Environment::close_other_contexts();
     let (stream, mut word) = word(environment)?;
     let mut graph = environment.context().create_graph()?;
     let node = graph.add((), digit(environment, &mut word, 1)?)?;
