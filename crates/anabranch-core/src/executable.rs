@@ -40,6 +40,8 @@ pub struct ExecutableCore {
     handle: ExecutableGraphHandle,
     /// The graph that it was made from, whose nodes identify those of the executable graph.
     source: Arc<GraphObject>,
+    /// How often that graph had been rewired by then.
+    rewirings: u64,
     /// The memory that a launch leaves allocated.
     left: Vec<Range<u64>>,
     state: Mutex<State>,
@@ -143,12 +145,13 @@ impl ExecutableCore {
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
             .during(operation, || source.place())
             .map_err(explain_instantiation)?;
-        let (retained, left) = (guard.retained().clone(), guard.left().to_vec());
+        let (retained, left, rewirings) = (guard.retained().clone(), guard.left().to_vec(), guard.rewirings());
         drop(guard);
         Ok(Arc::new(Self {
             context: context.clone(),
             handle,
             source: source.clone(),
+            rewirings,
             left,
             state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained, traits)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
@@ -353,7 +356,10 @@ impl ExecutableCore {
         let mut state = self.lock(operation).map_err(refused)?;
         let mut guard = graph.lock(operation).map_err(refused)?;
         let call = self.context.call(operation);
-        let retained = if graph.shares_lock(&self.source) {
+        // Each node gets the work of the node in the same place of the structure. That is the node itself only as long as the graph
+        // has the nodes and edges that it was instantiated with.
+        let pairs_itself = graph.shares_lock(&self.source) && guard.rewirings() == self.rewirings;
+        let retained = if pairs_itself {
             guard.retained().clone()
         } else {
             RetainedByNode::of_all(guard.retained().all().clone())

@@ -260,6 +260,7 @@ impl GraphObject {
         let operation = "adding edges to a graph";
         let mut guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
+        guard.rewire();
         let mut added = 0;
         // CUDA gives all edges of one call the data of the first.
         for group in edges.chunk_by(|edge, next| edge.data == next.data) {
@@ -291,8 +292,9 @@ impl GraphObject {
     #[track_caller]
     pub fn remove_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "removing edges from a graph";
-        let guard = self.lock(operation)?;
+        let mut guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
+        guard.rewire();
         // SAFETY: the nodes of the edges are of this graph.
         self.driver_call(&guard, operation, |driver, call, graph| unsafe {
             driver.graph_remove_edges(call, graph, &edges)

@@ -86,6 +86,8 @@ struct TreeState {
     /// How many levels there are below the graph itself.
     levels: usize,
     traits: GraphTraits,
+    /// How often nodes were removed, or edges between nodes that are there added or removed.
+    rewirings: u64,
     /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
     is_broken: bool,
     /// Whether a capture into the graph has not ended. Only that capture uses the graph, which the driver destroys if the capture
@@ -383,8 +385,20 @@ impl GraphGuard<'_> {
         self.tree.traits.add(traits);
     }
 
+    /// How often the graph was [rewired](Self::rewire).
+    pub(crate) fn rewirings(&self) -> u64 {
+        self.tree.rewirings
+    }
+
+    /// Notes that nodes, or edges between nodes that are there, are about to change: an update no longer pairs each node with
+    /// itself, although the graph may have as many nodes and edges as before.
+    pub(crate) fn rewire(&mut self) {
+        self.tree.rewirings += 1;
+    }
+
     /// Forgets a node that was removed, and what is in its bodies.
     pub fn remove(&mut self, node: Node) -> Vec<Released> {
+        self.rewire();
         let nodes = self.nodes();
         nodes.table.remove(node);
         nodes.conditionals.remove(&node);

@@ -135,7 +135,7 @@ impl ExecutableGraph {
     /// Replaces the work of a node by other work of the same kind, from the next launch on. The node is a node of the
     /// graph that this executable graph was made from. That graph does not change. What the node
     /// referred to before is released when the launches before are complete, except that what was captured stays retained until
-    /// the next [`update`](Self::update).
+    /// the next [`update`](Self::update), as does what came with an update from a graph with other nodes or edges.
     ///
     /// ```
     /// use anabranch::NodeWork;
