@@ -5,9 +5,9 @@
 //! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
 //! allocated when a program is over.
 //!
-//! The modules `batched`, `composed`, `edited`, `managed` and `exchanged` have batches, operations that are composed before they
-//! are queued, graphs whose nodes change, attached memory, and memory that passes between libraries (with the feature `dlpack`
-//! as tensors too).
+//! The modules `batched`, `composed`, `edited`, `rewired`, `managed` and `exchanged` have batches, operations that are composed
+//! before they are queued, graphs whose nodes change, graphs that get other nodes and edges, attached memory, and memory that
+//! passes between libraries (with the feature `dlpack` as tensors too).
 //!
 //! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and
 //! `loss` have a kind of misuse each.
@@ -15,7 +15,8 @@
 //! With the feature `tracing`, a subscriber gets all that the library reports meanwhile.
 //!
 //! `ANABRANCH_PROGRAMS` says how many programs are run in all, and `PROPTEST_RNG_SEED` which. With `ANABRANCH_PROGRAMS_ON_CUDA`
-//! they run on a CUDA device, without what is for host devices only.
+//! they run on a CUDA device, without what is for host devices only. With `--nocapture` the tests say how often programs did
+//! what they may be kept from.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -51,6 +52,8 @@ mod managed;
 mod one_lock;
 #[path = "programs/operation.rs"]
 mod operation;
+#[path = "programs/rewired.rs"]
+mod rewired;
 #[path = "programs/run.rs"]
 mod run;
 #[path = "programs/share.rs"]
@@ -62,6 +65,8 @@ mod streams;
 mod subscriber;
 #[path = "programs/swap.rs"]
 mod swap;
+#[path = "programs/tally.rs"]
+mod tally;
 #[path = "programs/together.rs"]
 mod together;
 #[path = "programs/unwind.rs"]
@@ -138,6 +143,7 @@ fn run_programs(threads: usize, run: impl FnMut(&Program)) {
     if let Err(failure) = result {
         panic!("program {} of PROPTEST_RNG_SEED={seed} is the first that failed: {failure}", programs.get());
     }
+    tally::report();
 }
 
 /// Runs programs on devices with workers, which many of them use one after the other.

@@ -3,9 +3,10 @@
 use crate::edited::Source;
 use crate::environment::{LENGTH, combined, for_each};
 use crate::operation::Captured;
+use crate::rewired::MOST_NODES;
 use crate::streams::StreamSlot;
 use crate::world::{Number, Place, World};
-use anabranch::{Buffer, CaptureMode, ExecutableGraph, Kernel, Result, Stream};
+use anabranch::{Buffer, CaptureMode, ExecutableGraph, Kernel, Node, Result, Stream};
 use std::slice::GetDisjointMutError;
 
 /// What a graph does, with the numbers of the contents that it does it to.
@@ -22,14 +23,17 @@ pub(crate) struct Graph {
     pub(crate) effects: Vec<Effect>,
     /// Which of them it does not have now.
     pub(crate) disabled: Vec<usize>,
+    /// The nodes that have the effects, if it was made by hand: of its graph, which may have removed some of them since.
+    pub(crate) nodes: Vec<Node>,
     /// If it was made by hand.
     pub(crate) source: Option<Source>,
 }
 
 impl Graph {
-    /// How many allocations it keeps at most: those of each effect, and of those of the graph that it was made from.
+    /// How many allocations it keeps at most: those of each effect, and of those of the graph that it was made from, which may
+    /// have more nodes by now.
     pub(crate) fn most_allocations(&self) -> usize {
-        4 * self.effects.len()
+        4 * self.effects.len().max(MOST_NODES)
     }
 }
 
@@ -150,7 +154,8 @@ impl World<'_> {
             }
             if forks { scope.join(&other.stream) } else { Ok(()) }
         });
-        self.graphs.push(Graph { executable: executable.unwrap(), effects, disabled: Vec::new(), source: None });
+        let (executable, disabled, nodes) = (executable.unwrap(), Vec::new(), Vec::new());
+        self.graphs.push(Graph { executable, effects, disabled, nodes, source: None });
     }
 
     /// What a launch of a graph does.

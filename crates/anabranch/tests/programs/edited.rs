@@ -3,6 +3,7 @@
 use crate::captured::{Effect, Graph, two};
 use crate::environment::is_on_cuda;
 use crate::streams::StreamSlot;
+use crate::tally::note;
 use crate::world::World;
 use anabranch::{Node, NodeWork, Status};
 use proptest::prelude::*;
@@ -54,21 +55,33 @@ pub(crate) enum Edited {
 
 /// The graph that an executable graph was made from by hand.
 pub(crate) struct Source {
-    graph: anabranch::Graph,
-    device: usize,
-    nodes: Vec<Node>,
-    effects: Vec<Effect>,
+    pub(crate) graph: anabranch::Graph,
+    pub(crate) device: usize,
+    /// They follow each other.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) effects: Vec<Effect>,
 }
 
-fn work() -> impl Strategy<Value = Work> {
+impl Effect {
+    fn is_copy(&self) -> bool {
+        matches!(self, Self::Copy { .. })
+    }
+}
+
+pub(crate) fn work() -> impl Strategy<Value = Work> {
     (0..4usize, prop::option::of(0..4usize), any::<u32>()).prop_map(|(to, from, value)| Work { to, from, value })
+}
+
+/// A graph of its own.
+pub(crate) fn make() -> impl Strategy<Value = Edited> {
+    (0..4usize, prop::collection::vec(work(), 1..4)).prop_map(|(stream, work)| Edited::Make { stream, work })
 }
 
 pub(crate) fn edited() -> impl Strategy<Value = Edited> {
     use Edited::*;
     let n = || 0..4usize;
     prop_oneof![
-        5 => (n(), prop::collection::vec(work(), 1..4)).prop_map(|(stream, work)| Make { stream, work }),
+        5 => make(),
         4 => (n(), n(), work(), any::<bool>(), any::<bool>()).prop_map(|(graph, node, work, executable, source)| Set {
             graph, node, work, executable, source
         }),
@@ -80,9 +93,27 @@ pub(crate) fn edited() -> impl Strategy<Value = Edited> {
     ]
 }
 
+impl Graph {
+    /// Updates it from its graph, where that is possible.
+    pub(crate) fn update(&mut self) {
+        let Some(source) = &self.source else { return };
+        let kinds = |effects: &[Effect]| effects.iter().map(Effect::is_copy).collect::<Vec<_>>();
+        match self.executable.update(&source.graph) {
+            Ok(()) => {
+                // Nodes do what the nodes in the same places do.
+                assert_eq!(kinds(&self.effects), kinds(&source.effects));
+                self.effects.clone_from(&source.effects);
+                note(if self.nodes == source.nodes { "updates" } else { "updates from rewired graphs" });
+            }
+            // Memory of a context takes the place of memory from a pool, or the other way round, or the graph has other nodes.
+            Err(refused) => assert_eq!(refused.error().status(), Status::GRAPH_EXEC_UPDATE_FAILURE),
+        }
+    }
+}
+
 impl World<'_> {
     /// Uses the work, where its buffers are two.
-    fn with_work<R>(
+    pub(crate) fn with_work<R>(
         &mut self,
         stream: &StreamSlot,
         work: Work,
@@ -118,57 +149,58 @@ impl World<'_> {
                     }
                 }
                 let executable = graph.instantiate().unwrap();
-                let source = Source { graph, device: stream.device, nodes, effects: effects.clone() };
-                self.graphs.push(Graph { executable, effects, disabled: Vec::new(), source: Some(source) });
+                let source = Source { graph, device: stream.device, nodes: nodes.clone(), effects: effects.clone() };
+                self.graphs.push(Graph { executable, effects, disabled: Vec::new(), nodes, source: Some(source) });
             }
             &Edited::Set { graph, node, work, executable, source } => {
                 let Some(place) = self.made_by_hand(graph) else { return };
                 // It is not among the graphs while buffers are made for it.
                 let mut graph = self.graphs.swap_remove(place);
-                if let Some(own) = &mut graph.source
-                    && let Some(index) = node.checked_rem(own.nodes.len())
-                {
+                if let Some(own) = &mut graph.source {
                     let stream = self.own_stream(own.device);
-                    let is_copy = matches!(own.effects[index], Effect::Copy { .. });
-                    let work = Work { from: is_copy.then_some(work.from.unwrap_or(work.to + 1)), ..work };
-                    let node = own.nodes[index];
-                    let set = |work: NodeWork<'_>| match graph.executable.set_node(node, work) {
-                        // Memory of a context takes the place of memory from a pool, or the other way round.
-                        Err(error) if is_copy && error.status() == Status::INVALID_VALUE => false,
-                        changed => {
-                            changed.unwrap();
-                            true
+                    // A node keeps its kind.
+                    let as_before =
+                        |is_copy: bool| Work { from: is_copy.then_some(work.from.unwrap_or(work.to + 1)), ..work };
+                    if executable && let Some(index) = node.checked_rem(graph.nodes.len()) {
+                        let is_copy = graph.effects[index].is_copy();
+                        let is_there = own.nodes.contains(&graph.nodes[index]);
+                        let set = |work: NodeWork<'_>| match graph.executable.set_node(graph.nodes[index], work) {
+                            // Memory of a context takes the place of memory from a pool, or the other way round.
+                            Err(error) if is_copy && error.status() == Status::INVALID_VALUE => false,
+                            Err(error) if !is_there && error.status() == Status::INVALID_VALUE => false,
+                            changed => {
+                                changed.unwrap();
+                                assert!(is_there, "the node was removed");
+                                true
+                            }
+                        };
+                        if let Some((true, effect)) = self.with_work(&stream, as_before(is_copy), set) {
+                            graph.effects[index] = effect;
                         }
-                    };
-                    if executable && let Some((true, effect)) = self.with_work(&stream, work, set) {
-                        graph.effects[index] = effect;
                     }
-                    let set = |work: NodeWork<'_>| own.graph.set_node(node, work).unwrap();
-                    if source && let Some(((), effect)) = self.with_work(&stream, work, set) {
-                        own.effects[index] = effect;
+                    if source && let Some(index) = node.checked_rem(own.nodes.len()) {
+                        let set = |work: NodeWork<'_>| own.graph.set_node(own.nodes[index], work).unwrap();
+                        let work = as_before(own.effects[index].is_copy());
+                        if let Some(((), effect)) = self.with_work(&stream, work, set) {
+                            own.effects[index] = effect;
+                        }
                     }
                 }
                 self.graphs.push(graph);
             }
             &Edited::Update { graph } => {
                 let Some(place) = self.made_by_hand(graph) else { return };
-                let graph = &mut self.graphs[place];
-                if let Some(source) = &graph.source {
-                    match graph.executable.update(&source.graph) {
-                        Ok(()) => graph.effects.clone_from(&source.effects),
-                        // As above.
-                        Err(refused) => assert_eq!(refused.error().status(), Status::GRAPH_EXEC_UPDATE_FAILURE),
-                    }
-                }
+                self.graphs[place].update();
             }
             &Edited::Enable { stream, graph, node, enabled } => {
                 let Some(place) = self.made_by_hand(graph) else { return };
                 let stream = self.stream(stream);
                 let graph = &mut self.graphs[place];
                 if let Some(source) = &graph.source
-                    && let Some(index) = node.checked_rem(source.nodes.len())
+                    && let Some(index) = node.checked_rem(graph.nodes.len())
+                    && source.nodes.contains(&graph.nodes[index])
                 {
-                    let (executable, node) = (&graph.executable, source.nodes[index]);
+                    let (executable, node) = (&graph.executable, graph.nodes[index]);
                     assert_eq!(executable.is_node_enabled(node).unwrap(), !graph.disabled.contains(&index));
                     executable.set_node_enabled(node, enabled).unwrap();
                     graph.disabled.retain(|&disabled| disabled != index);
@@ -193,14 +225,16 @@ impl World<'_> {
                 let made = if nested {
                     let mut graph = self.places[source.device].context.create_graph().unwrap();
                     graph.add((), NodeWork::child(&source.graph)).unwrap();
-                    Graph { executable: graph.instantiate().unwrap(), effects, disabled, source: None }
+                    let executable = graph.instantiate().unwrap();
+                    Graph { executable, effects, disabled, nodes: Vec::new(), source: None }
                 } else {
                     let graph = source.graph.try_clone().unwrap();
                     let nodes = source.nodes.iter().map(|&node| source.graph.find_in_clone(node, &graph).unwrap());
-                    let nodes = nodes.collect();
+                    let nodes: Vec<Node> = nodes.collect();
                     let executable = graph.instantiate().unwrap();
-                    let source = Source { graph, device: source.device, nodes, effects: effects.clone() };
-                    Graph { executable, effects, disabled, source: Some(source) }
+                    let source =
+                        Source { graph, device: source.device, nodes: nodes.clone(), effects: effects.clone() };
+                    Graph { executable, effects, disabled, nodes, source: Some(source) }
                 };
                 self.graphs.push(made);
             }
@@ -213,7 +247,7 @@ impl World<'_> {
     }
 
     /// Which graph a number means, of those that were made by hand.
-    fn made_by_hand(&self, graph: usize) -> Option<usize> {
+    pub(crate) fn made_by_hand(&self, graph: usize) -> Option<usize> {
         let by_hand = self.graphs.iter().enumerate().filter(|(_, graph)| graph.source.is_some());
         let by_hand: Vec<usize> = by_hand.map(|(place, _)| place).collect();
         by_hand.get(graph.checked_rem(by_hand.len())?).copied()

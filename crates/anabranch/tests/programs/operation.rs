@@ -13,6 +13,7 @@ use crate::foreign::Foreign;
 use crate::forget::{Forget, Way};
 use crate::loss::Loss;
 use crate::managed::Managed;
+use crate::rewired::Rewired;
 use crate::share::Share;
 use crate::streams::StreamKind;
 use crate::swap::Swap;
@@ -280,6 +281,7 @@ pub(crate) enum Operation {
     Exchanged(Exchanged),
     Composed(Composed),
     Edited(Edited),
+    Rewired(Rewired),
     Defaults(Defaults),
     Managed(Managed),
     /// Drops a stream, its work pending, and makes one of a green context in its place.

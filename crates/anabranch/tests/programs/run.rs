@@ -329,6 +329,7 @@ impl World<'_> {
             O::Exchanged(ref exchanged) => self.exchanged(exchanged),
             O::Composed(ref composed) => self.composed(composed),
             O::Edited(ref edited) => self.edited(edited),
+            O::Rewired(ref rewired) => self.rewired(rewired),
             O::Defaults(ref defaults) => self.defaults(defaults),
             O::Managed(ref managed) => self.managed(managed),
             O::GreenStream { stream } => self.green_stream(stream),
