@@ -11,6 +11,7 @@ use crate::forget::{forget, way};
 use crate::loss::loss;
 use crate::managed::managed;
 use crate::operation::{Captured, Fate, HostFunctionKind, Kind, Operation, Program, Source, Step, Thread};
+use crate::regions::regions;
 use crate::rewired::rewired;
 use crate::share::share;
 use crate::streams::stream_kind;
@@ -159,12 +160,13 @@ fn interfaces() -> impl Strategy<Value = Operation> {
         2 => composed().prop_map(Operation::Composed),
         3 => edited().prop_map(Operation::Edited),
         3 => rewired().prop_map(Operation::Rewired),
+        3 => regions().prop_map(Operation::Regions),
         1 => managed().prop_map(Operation::Managed),
     ]
 }
 
 fn usual() -> impl Strategy<Value = Operation> {
-    prop_oneof![24 => work(), 8 => order(), 14 => control(), 6 => misuse(), 8 => interfaces()]
+    prop_oneof![24 => work(), 8 => order(), 14 => control(), 6 => misuse(), 10 => interfaces()]
 }
 
 /// Threads that run at the same time inside of a program.

@@ -13,6 +13,7 @@ use crate::foreign::Foreign;
 use crate::forget::{Forget, Way};
 use crate::loss::Loss;
 use crate::managed::Managed;
+use crate::regions::Regions;
 use crate::rewired::Rewired;
 use crate::share::Share;
 use crate::streams::StreamKind;
@@ -282,6 +283,7 @@ pub(crate) enum Operation {
     Composed(Composed),
     Edited(Edited),
     Rewired(Rewired),
+    Regions(Regions),
     Defaults(Defaults),
     Managed(Managed),
     /// Drops a stream, its work pending, and makes one of a green context in its place.
