@@ -36,8 +36,8 @@ fn host_function_kind() -> impl Strategy<Value = HostFunctionKind> {
 }
 
 fn source() -> impl Strategy<Value = Source> {
-    use Source::{DefaultPool, OtherPool, Plain};
-    prop::sample::select(vec![DefaultPool, DefaultPool, OtherPool, Plain])
+    use Source::{DefaultPool, External, OtherPool, Plain};
+    prop::sample::select(vec![DefaultPool, DefaultPool, OtherPool, Plain, External])
 }
 
 fn captured() -> impl Strategy<Value = Captured> {

@@ -360,6 +360,8 @@ pub(crate) enum Source {
     DefaultPool,
     OtherPool,
     Plain,
+    /// A file that is imported as memory of another API.
+    External,
 }
 
 /// How a function of the host is queued.

@@ -2,11 +2,14 @@
 //! operations are done one after the other.
 
 use crate::captured::Graph;
-use crate::environment::{Environment, Kernels, LENGTH};
+use crate::environment::{Environment, Kernels, LENGTH, is_on_cuda};
 use crate::operation::Source;
 use crate::streams::{StreamKind, StreamSlot};
+use crate::tally::note;
 use crate::together::Shared;
-use anabranch::{Buffer, Context, Event, EventFlags, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal};
+use anabranch::{
+    Buffer, Context, Event, EventFlags, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal, Stream,
+};
 use anabranch::{Status, WaitCondition};
 use futures::future::BoxFuture;
 use std::mem::replace;
@@ -87,6 +90,27 @@ fn new_pool(context: &Context) -> MemoryPool {
     context.device().create_memory_pool(&MemoryPoolOptions::default()).unwrap()
 }
 
+/// Memory that another API has exported: on host devices a file, which begins with zeros.
+#[cfg(unix)]
+fn imported(context: &Context, stream: &Stream) -> Result<Buffer<u32>> {
+    if is_on_cuda() {
+        return context.allocate_zeroed(stream, LENGTH);
+    }
+    let file = tempfile::tempfile().unwrap();
+    file.set_len((LENGTH * 4) as u64).unwrap();
+    // SAFETY: the file is as long as this, and nobody else has it.
+    let memory = unsafe { context.import_external_memory(file.into(), LENGTH * 4) }?;
+    note("external memory");
+    // SAFETY: all of it is zero, and no other buffer has any of it.
+    unsafe { memory.buffer(0, LENGTH) }
+}
+
+/// There are no file descriptors.
+#[cfg(not(unix))]
+fn imported(context: &Context, stream: &Stream) -> Result<Buffer<u32>> {
+    context.allocate_zeroed(stream, LENGTH)
+}
+
 impl<'e> World<'e> {
     /// What a program has in the beginning in these contexts, one of each device.
     pub(crate) fn new(
@@ -161,6 +185,7 @@ impl<'e> World<'e> {
             Source::DefaultPool => stream.stream.allocate_zeroed(LENGTH),
             Source::OtherPool => stream.stream.allocate_zeroed_from(&place.pool, LENGTH),
             Source::Plain => place.context.allocate_zeroed(&stream.stream, LENGTH),
+            Source::External => imported(&place.context, &stream.stream),
         };
         *slot = Slot { buffer: Some(allocated.unwrap()), number };
     }
