@@ -9,6 +9,8 @@
 //! slices, operations that are composed before they are queued, graphs whose nodes change, graphs that get other nodes and
 //! edges, attached memory, and memory that passes between libraries (with the feature `dlpack` as tensors too).
 //!
+//! The module `strict` has copies in strict order, in programs of one thread.
+//!
 //! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and
 //! `loss` have a kind of misuse each.
 //!
@@ -62,6 +64,8 @@ mod run;
 mod share;
 #[path = "programs/streams.rs"]
 mod streams;
+#[path = "programs/strict.rs"]
+mod strict;
 #[cfg(feature = "tracing")]
 #[path = "programs/subscriber.rs"]
 mod subscriber;

@@ -15,6 +15,7 @@ use crate::regions::regions;
 use crate::rewired::rewired;
 use crate::share::share;
 use crate::streams::stream_kind;
+use crate::strict::strict;
 use crate::swap::swap;
 use crate::unwind::unwind;
 use proptest::prelude::*;
@@ -161,6 +162,7 @@ fn interfaces() -> impl Strategy<Value = Operation> {
         3 => edited().prop_map(Operation::Edited),
         3 => rewired().prop_map(Operation::Rewired),
         3 => regions().prop_map(Operation::Regions),
+        2 => strict().prop_map(Operation::Strict),
         1 => managed().prop_map(Operation::Managed),
     ]
 }

@@ -17,6 +17,7 @@ use crate::regions::Regions;
 use crate::rewired::Rewired;
 use crate::share::Share;
 use crate::streams::StreamKind;
+use crate::strict::Strict;
 use crate::swap::Swap;
 use crate::unwind::Unwind;
 
@@ -284,6 +285,7 @@ pub(crate) enum Operation {
     Edited(Edited),
     Rewired(Rewired),
     Regions(Regions),
+    Strict(Strict),
     Defaults(Defaults),
     Managed(Managed),
     /// Drops a stream, its work pending, and makes one of a green context in its place.

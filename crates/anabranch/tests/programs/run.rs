@@ -331,6 +331,7 @@ impl World<'_> {
             O::Edited(ref edited) => self.edited(edited),
             O::Rewired(ref rewired) => self.rewired(rewired),
             O::Regions(ref regions) => self.regions(regions),
+            O::Strict(ref strict) => self.strict(strict),
             O::Defaults(ref defaults) => self.defaults(defaults),
             O::Managed(ref managed) => self.managed(managed),
             O::GreenStream { stream } => self.green_stream(stream),
