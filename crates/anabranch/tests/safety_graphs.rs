@@ -539,7 +539,7 @@ fn safety_105_only_the_capture_uses_the_graph_that_it_captures_into() {
 }
 
 #[test]
-fn safety_7_an_update_by_which_nodes_change_places_keeps_what_each_refers_to() {
+fn safety_140_an_update_by_which_nodes_change_places_keeps_what_each_refers_to() {
     let context = checked_host();
     let stream = context.create_stream().unwrap();
     let [mut first, mut second, mut third] = [(); 3].map(|()| stream.allocate_zeroed::<u32>(4).unwrap());

@@ -26,6 +26,9 @@ enum Change {
     Edit(Edited),
     /// Drops a buffer that graphs may use, and allocates another one.
     Renew { stream: usize, buffer: usize },
+    /// Moves a node, gives its place in the executable graph other work, removes it, drops a buffer that it may have used, and
+    /// launches the executable graph.
+    Leave { stream: usize, graph: usize, node: usize, at: usize, work: Work, buffer: usize },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +59,9 @@ pub(crate) fn rewired() -> impl Strategy<Value = Rewired> {
         3 => (n(), wiring).prop_map(|(graph, wiring)| Change::Rewire { graph, wiring }),
         3 => edited().prop_map(Change::Edit),
         1 => (n(), n()).prop_map(|(stream, buffer)| Change::Renew { stream, buffer }),
+        1 => (n(), n(), n(), n(), work(), n()).prop_map(|(stream, graph, node, at, work, buffer)| Change::Leave {
+            stream, graph, node, at, work, buffer
+        }),
     ];
     (make(), prop::collection::vec(change, 1..12)).prop_map(|(make, changes)| Rewired { make, changes })
 }
@@ -128,6 +134,16 @@ impl World<'_> {
                 Change::Edit(edited) => self.edited(edited),
                 &Change::Renew { stream, buffer } => self.renew(&self.stream(stream), buffer, Pool::DefaultPool),
                 &Change::Rewire { graph, wiring } => self.rewire(graph, wiring),
+                &Change::Leave { stream, graph, node, at, work, buffer } => {
+                    self.rewire(graph, Wiring::Move { node, at, updates: true });
+                    // What was changed is the last one now.
+                    let by_hand = self.graphs.iter().filter(|graph| graph.source.is_some());
+                    let Some(graph) = by_hand.count().checked_sub(1) else { continue };
+                    self.edited(&Edited::Set { graph, node, work, executable: true, source: false });
+                    self.rewire(graph, Wiring::Remove { node: at });
+                    self.renew(&self.stream(stream), buffer, Pool::DefaultPool);
+                    self.edited(&Edited::Enable { stream, graph, node, enabled: true });
+                }
             }
         }
     }
