@@ -2,10 +2,7 @@
 
 use crate::case::{Case, Failed, Need};
 use crate::kernels;
-use anabranch::{
-    BackendKind, Context, Device, Kernel, LaunchConfig, Module, NodeWork, Result, Stream, StreamFlags,
-    flush_deferred_drops,
-};
+use anabranch::{BackendKind, Context, Device, Kernel, LaunchConfig, Module, NodeWork, Result, Stream, StreamFlags};
 
 /// A device and the objects that all cases use.
 #[derive(Debug)]
@@ -74,11 +71,6 @@ impl Environment {
     /// A stream that is ordered with the legacy default stream.
     pub(crate) fn blocking_stream(&self) -> Result<Stream> {
         self.context.create_stream_with_flags(StreamFlags::empty())
-    }
-
-    /// Closes the contexts that earlier cases have made. Graphs with disabled nodes are not launched beside them on some devices.
-    pub(crate) fn close_other_contexts() {
-        flush_deferred_drops();
     }
 
     /// Why kernels cannot set conditional values here, or `None` if they can.

@@ -8,9 +8,10 @@ use crate::gate::Gate;
 use crate::kernels;
 use anabranch::hal::{Copy3d, CopyPlace};
 use anabranch::{
-    Buffer, Capabilities, ConditionalKind, ContextFlags, FillNode, FillPattern, Graph, Node, NodeParameters, NodeWork,
-    Status,
+    Buffer, Capabilities, ConditionalKind, ContextFlags, ExecutableGraph, FillNode, FillPattern, Graph, Node,
+    NodeParameters, NodeWork, Status, Stream, flush_deferred_drops,
 };
+use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.executable_node_counts_from_the_next_launch", "G3", counts_from_the_next_launch),
@@ -291,6 +292,20 @@ fn three(environment: &Environment) -> anabranch::Result<(Graph, [Node; 3], [ana
     Ok((graph, [kernel, fill, copy], [number, filled, seen]))
 }
 
+/// Launches a graph with a disabled node when the contexts of earlier cases are closed, beside which some devices refuse that.
+fn launch_when_alone(executable: &ExecutableGraph, stream: &Stream) -> anabranch::Result<()> {
+    for _ in 0..200 {
+        match executable.launch(stream) {
+            Err(error) if error.status() == Status::NOT_SUPPORTED => {
+                flush_deferred_drops();
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            launched => return launched,
+        }
+    }
+    executable.launch(stream)
+}
+
 fn enabled_at_first(environment: &Environment) -> Verdict {
     let (graph, nodes, _buffers) = three(environment)?;
     let executable = graph.instantiate()?;
@@ -305,12 +320,11 @@ fn enabled_at_first(environment: &Environment) -> Verdict {
 }
 
 fn disabled_kernel(environment: &Environment) -> Verdict {
-    Environment::close_other_contexts();
     let stream = environment.stream()?;
     let (graph, [kernel, ..], [number, ..]) = three(environment)?;
     let (executable, other) = (graph.instantiate()?, graph.instantiate()?);
     executable.set_node_enabled(kernel, false)?;
-    launch(&executable, &stream)?;
+    launch_when_alone(&executable, &stream)?;
     equal("while it is off", stream.download(&number)?, vec![0])?;
     launch(&other, &stream)?;
     equal("in another executable", stream.download(&number)?, vec![1])?;
@@ -320,13 +334,12 @@ fn disabled_kernel(environment: &Environment) -> Verdict {
 }
 
 fn disabled_copy_and_fill(environment: &Environment) -> Verdict {
-    Environment::close_other_contexts();
     let stream = environment.stream()?;
     let (graph, [_, fill, copy], [_, filled, seen]) = three(environment)?;
     let executable = graph.instantiate()?;
     executable.set_node_enabled(fill, false)?;
     executable.set_node_enabled(copy, false)?;
-    launch(&executable, &stream)?;
+    launch_when_alone(&executable, &stream)?;
     equal("with both off", (stream.download(&filled)?, stream.download(&seen)?), (vec![3], vec![4]))?;
     executable.set_node_enabled(copy, true)?;
     launch(&executable, &stream)?;
@@ -337,7 +350,6 @@ fn disabled_copy_and_fill(environment: &Environment) -> Verdict {
 }
 
 fn disabled_node_keeps_the_order(environment: &Environment) -> Verdict {
-    Environment::close_other_contexts();
     let (stream, mut word) = word(environment)?;
     let log = Log::default();
     let mut graph = environment.context().create_graph()?;
@@ -345,14 +357,13 @@ fn disabled_node_keeps_the_order(environment: &Environment) -> Verdict {
     let executable = graph.instantiate()?;
     executable.set_node_enabled(nodes[1], false)?;
     for _ in 0..20 {
-        executable.launch(&stream)?;
+        launch_when_alone(&executable, &stream)?;
     }
     stream.synchronize()?;
     equal("the order", log.numbers(), [1, 2].repeat(20))
 }
 
 fn disabled_from_the_next_launch(environment: &Environment) -> Verdict {
-    Environment::close_other_contexts();
     let (stream, mut word) = word(environment)?;
     let mut graph = environment.context().create_graph()?;
     let node = graph.add((), digit(environment, &mut word, 1)?)?;
@@ -360,7 +371,7 @@ fn disabled_from_the_next_launch(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &stream)?;
     executable.launch(&stream)?;
     executable.set_node_enabled(node, false)?;
-    executable.launch(&stream)?;
+    launch_when_alone(&executable, &stream)?;
     gate.open();
     equal("how often it ran", stream.download(&word)?, vec![1])
 }
