@@ -316,7 +316,7 @@ fn nodes_keep_hints_and_descriptions_name_them() {
     let NodeParameters::Kernel(kernel) = graph.node_parameters(node).unwrap() else { panic!("no kernel") };
     assert_eq!(kernel.attributes.preferred_shared_memory_carveout, Some(25));
     let description = graph.describe().unwrap();
-    let parameters = &description.nodes[0].parameters;
+    let parameters = description.nodes()[0].parameters();
     assert_eq!(parameters.get("memory-synchronization domains").map(String::as_str), Some("1, 3"));
     assert_eq!(parameters.get("cluster scheduling policy").map(String::as_str), Some("Spread"));
     graph.instantiate().unwrap().launch(&world.stream).unwrap();

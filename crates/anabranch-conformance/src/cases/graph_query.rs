@@ -249,12 +249,16 @@ fn picture_for_mermaid(environment: &Environment) -> Verdict {
 fn description_as_json(environment: &Environment) -> Verdict {
     let graph = picture(environment)?;
     let (text, description) = (graph.to_json()?, graph.describe()?);
-    equal("nodes", description.nodes.len(), 3)?;
-    equal("edges", description.edges.len(), 2)?;
-    let kinds = set(description.nodes.iter().map(|node| node.kind.as_str()));
+    equal("nodes", description.nodes().len(), 3)?;
+    equal("edges", description.edges().len(), 2)?;
+    let kinds = set(description.nodes().iter().map(|node| node.kind()));
     equal("kinds", kinds, set(["kernel", "child graph", "conditional"]))?;
-    let child = description.nodes.iter().find(|node| node.kind == "child graph");
-    equal("what is in the child", child.map(|node| node.graphs.iter().map(|inner| inner.nodes.len()).sum()), Some(1))?;
+    let child = description.nodes().iter().find(|node| node.kind() == "child graph");
+    equal(
+        "what is in the child",
+        child.map(|node| node.graphs().iter().map(|inner| inner.nodes().len()).sum()),
+        Some(1),
+    )?;
     equal("curly brackets", count(&text, "{"), count(&text, "}"))?;
     equal("square brackets", count(&text, "["), count(&text, "]"))?;
     equal("edges in the text", count(&text, "\"from\""), 2)

@@ -11,41 +11,87 @@ use anabranch_hal::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A graph as data.
+/// A graph as data. Only the library makes one, so that it is nested no deeper than a graph can be.
 #[derive(Clone, Debug, Serialize)]
 pub struct GraphDescription {
+    pub(super) nodes: Vec<NodeDescription>,
+    pub(super) edges: Vec<EdgeDescription>,
+}
+
+impl GraphDescription {
     /// The nodes.
-    pub nodes: Vec<NodeDescription>,
+    pub fn nodes(&self) -> &[NodeDescription] {
+        &self.nodes
+    }
+
     /// The edges.
-    pub edges: Vec<EdgeDescription>,
+    pub fn edges(&self) -> &[EdgeDescription] {
+        &self.edges
+    }
 }
 
 /// A node as data.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeDescription {
-    /// The number of the node in its graph.
-    pub number: u64,
-    /// Its kind, such as `kernel`.
-    pub kind: String,
-    /// The name of the kernel, or a short description of the work.
-    pub label: String,
-    /// The parameters by name.
-    pub parameters: BTreeMap<&'static str, String>,
-    /// The graphs inside a child or conditional node.
+    pub(super) number: u64,
+    pub(super) kind: String,
+    pub(super) label: String,
+    pub(super) parameters: BTreeMap<&'static str, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub graphs: Vec<GraphDescription>,
+    pub(super) graphs: Vec<GraphDescription>,
+}
+
+impl NodeDescription {
+    /// The number of the node in its graph.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its kind, such as `kernel`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The name of the kernel, or a short description of the work.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The parameters by name.
+    pub fn parameters(&self) -> &BTreeMap<&'static str, String> {
+        &self.parameters
+    }
+
+    /// The graphs inside a child or conditional node.
+    pub fn graphs(&self) -> &[GraphDescription] {
+        &self.graphs
+    }
 }
 
 /// An edge as data.
 #[derive(Clone, Debug, Serialize)]
 pub struct EdgeDescription {
-    /// The number of the earlier node.
-    pub from: u64,
-    /// The number of the node that depends on it.
-    pub to: u64,
-    /// `programmatic` if the edge is not a full dependency.
+    pub(super) from: u64,
+    pub(super) to: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<String>,
+    pub(super) kind: Option<String>,
+}
+
+impl EdgeDescription {
+    /// The number of the earlier node.
+    pub fn from(&self) -> u64 {
+        self.from
+    }
+
+    /// The number of the node that depends on it.
+    pub fn to(&self) -> u64 {
+        self.to
+    }
+
+    /// `programmatic` if the edge is not a full dependency.
+    pub fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
 }
 
 impl Graph {

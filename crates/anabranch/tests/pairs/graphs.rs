@@ -55,7 +55,7 @@ pub(crate) const CALLS: &[Call] = &[
         Ok(())
     }),
     call("Graph::describe", |world, _| {
-        assert_eq!(world.graph.describe()?.nodes.len(), 3);
+        assert_eq!(world.graph.describe()?.nodes().len(), 3);
         Ok(())
     }),
     call("Graph::edges", |world, _| {
