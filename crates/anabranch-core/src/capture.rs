@@ -379,7 +379,7 @@ impl OpenStream {
             });
         }
         let context = self.context();
-        let graph = self.captured_graph()?;
+        let (graph, _) = self.captured_graph(CONDITION)?;
         // SAFETY: the graph is the one being captured, by this thread.
         let graph = unsafe { Live::new(graph) };
         let handle = context
@@ -411,11 +411,7 @@ impl OpenStream {
     fn add_captured_node(&self, operation: &'static str, parameters: &NodeParameters) -> Result<AddedNode> {
         let (driver, call) = (self.context().driver(), self.context().call(operation));
         let stream = self.handle(operation)?;
-        let info = self.raw_capture_info(operation, true)?;
-        let graph = info.graph.ok_or_else(|| self.not_capturing(operation))?;
-        let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
-        let dependencies: Vec<_> =
-            info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data }).collect();
+        let (graph, dependencies) = self.captured_graph(operation)?;
         // SAFETY: the graph is the one being captured, by this thread.
         let graph = unsafe { Live::new(graph) };
         // SAFETY: the dependencies are nodes of the graph, and the parameters name a value of it, a graph that is locked, or
@@ -458,21 +454,28 @@ impl OpenStream {
             })
     }
 
-    fn captured_graph(&self) -> Result<GraphHandle> {
-        let info = self.raw_capture_info(CONDITION, true)?;
+    /// The graph that the stream captures, and what it captures next depends on.
+    fn captured_graph(&self, operation: &'static str) -> Result<(GraphHandle, Vec<Dependency>)> {
+        let info = self.raw_capture_info(operation, true)?;
         match (info.status, info.graph) {
-            (CaptureStatus::Active, Some(graph)) => Ok(graph),
+            (CaptureStatus::Active, Some(graph)) => {
+                let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
+                let dependencies = info.dependencies.into_iter().zip(data);
+                Ok((graph, dependencies.map(|(node, data)| Dependency { node, data }).collect()))
+            }
             (CaptureStatus::Invalidated, _) => {
                 let message = "the capture is invalidated";
-                Err(Error::argument(Status::STREAM_CAPTURE_INVALIDATED, CONDITION, message).at(self.place()))
+                Err(Error::argument(Status::STREAM_CAPTURE_INVALIDATED, operation, message).at(self.place()))
             }
-            _ => Err(self.not_capturing(CONDITION)),
+            _ => Err(self.not_capturing(operation)),
         }
     }
 
     #[cold]
     fn not_capturing(&self, operation: &'static str) -> Error {
-        Error::argument(Status::ILLEGAL_STATE, operation, "the stream does not capture any more").at(self.place())
+        Error::argument(Status::ILLEGAL_STATE, operation, "the stream does not capture any more")
+            .with_hint("end the capture after the last call that it is to have")
+            .at(self.place())
     }
 
     #[cold]

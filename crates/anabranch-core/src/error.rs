@@ -157,7 +157,7 @@ impl Error {
         if self.inner.status != Status::INVALID_VALUE || self.inner.kind != ErrorKind::Driver {
             return self;
         }
-        self.with_message("the event was last recorded in a capture, which has ended")
+        self.with_message("the event was last recorded in a capture, which has ended or was invalidated")
             .with_hint("record it again, outside of a capture; work that was captured runs when its graph is launched")
     }
 
@@ -232,7 +232,10 @@ fn kind_of(status: Status, detail: Option<&Detail>) -> ErrorKind {
 
 fn hint_for(status: Status) -> Option<&'static str> {
     Some(match status {
-        Status::OUT_OF_MEMORY => "free buffers, trim the memory pool, or allocate less",
+        Status::OUT_OF_MEMORY => {
+            "free buffers, synchronize the streams that they were used in, trim the memory pool, or allocate less"
+        }
+        Status::HOST_MEMORY_ALREADY_REGISTERED => "end the earlier registration first, or share its buffer",
         Status::INVALID_IMAGE => "pass PTX text, or a whole cubin or fatbin made by NVIDIA's tools",
         Status::NO_BINARY_FOR_GPU => "ship PTX, or a binary for this device's architecture",
         Status::UNSUPPORTED_PTX_VERSION => "install a newer driver, or make the PTX with an older compiler",

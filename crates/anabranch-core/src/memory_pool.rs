@@ -159,7 +159,12 @@ impl MemoryPoolCore {
             .driver()
             .memory_pool_set_access(self.live(), peer.ordinal(), allowed)
             .during(operation, || self.device.to_string())
-            .map_err(Error::of_another_capture)
+            .map_err(|error| match error.status() {
+                Status::INVALID_DEVICE if !allowed && peer.ordinal() == self.device.ordinal() => {
+                    error.with_message("the device of the pool always has access to its memory")
+                }
+                _ => error.of_another_capture(),
+            })
     }
 
     /// Notes that memory of the pool is about to be freed in a stream.

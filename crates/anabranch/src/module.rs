@@ -271,7 +271,7 @@ impl Module {
         let source = values.as_ptr().expose_provenance() as u64;
         let plain = PlainCopy::row(None, operation, address.0, source, bytes);
         // SAFETY: the variable has that many bytes; the module and the values are borrowed until the scope has waited.
-        stream.sync_scope(|scope| unsafe { scope.copy(&plain) })
+        stream.scope_of(operation, |scope| unsafe { scope.copy(&plain) })
     }
 
     /// Sets a global variable, including constant memory, to the elements of `source` in the order of `stream`, and

@@ -6,7 +6,7 @@ mod common;
 
 use anabranch::{
     BackendKind, BatchCopy, BatchRegion, CaptureMode, DualModule, ErrorKind, HostFunction, HostModule, Instance,
-    LaunchConfig, MemoryPoolOptions, Module, Region, Status, Volume, VolumeMut,
+    LaunchConfig, MemoryPoolOptions, Module, Region, Status, StreamFlags, Volume, VolumeMut,
 };
 use common::host;
 
@@ -223,4 +223,56 @@ fn copies_between_host_memory_say_what_they_are() {
     let batch = [BatchRegion::new(VolumeMut::new(&mut retained, 4, 1), from(), &region).unwrap()];
     let refused = stream.copy_region_batch(batch).unwrap_err();
     says(&refused, Status::INVALID_HANDLE, &["copying a batch of regions on stream"]);
+}
+
+#[test]
+fn operations_made_in_a_scope_name_themselves() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let (mut buffer, mut plain) = (stream.upload(&[0u32; 4]).unwrap(), [0u32; 4]);
+    let region = Region { source_origin: [0; 3], destination_origin: [0; 3], extent: [2, 2, 1] };
+    let ptx = ".version 7.0\n.target sm_50\n.address_size 64\n.visible .global .align 4 .u32 v;\n";
+    let module = Module::load_ptx(&context, ptx).unwrap();
+    stream.begin_capture(CaptureMode::Relaxed).unwrap();
+    for (name, refused) in [
+        ("copying on", stream.download(&buffer).map(drop)),
+        ("copying on", stream.copy_to_host(&mut plain, &buffer)),
+        ("copying on", stream.copy_from_host(&mut buffer, &plain)),
+        ("copying a region", stream.copy_region_to_host(&mut plain, 2, 2, Volume::new(&buffer, 2, 2), &region)),
+        ("copying a region", stream.copy_region_from_host(VolumeMut::new(&mut buffer, 2, 2), &plain, 2, 2, &region)),
+        ("setting a global variable", module.set_global(&stream, "v", &[1u32])),
+        ("entering a scope", stream.sync_scope(|_| Ok(()))),
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+        assert!(refused.to_string().starts_with(name), "{name}: {refused}");
+    }
+    stream.end_capture().unwrap();
+}
+
+#[test]
+fn calls_of_an_invalidated_capture_say_that_it_is() {
+    let context = host();
+    let stream = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    let mut buffer = stream.allocate_zeroed::<u32>(4).unwrap();
+    let child = context.create_graph().unwrap();
+    let (event, legacy) = (context.create_event().unwrap(), context.legacy_stream().unwrap());
+    stream.synchronize().unwrap();
+    stream.begin_capture(CaptureMode::Relaxed).unwrap();
+    stream.record(&event).unwrap();
+    legacy.fill(&mut buffer, 1).unwrap_err();
+    assert_eq!(stream.capture_child(&child).unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
+    for refused in [stream.wait_event(&event).unwrap_err(), event.query().unwrap_err()] {
+        assert!(refused.to_string().contains("was invalidated"), "{refused}");
+    }
+    assert_eq!(stream.end_capture().unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
+}
+
+#[test]
+fn memory_of_the_driver_is_not_registered() {
+    let context = host();
+    let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+    let refused = context.register_scope(pinned.as_mut_slice().unwrap(), |_| Ok(())).unwrap_err();
+    assert_eq!(refused.status(), Status::INVALID_VALUE);
+    assert!(refused.to_string().contains("pinned or managed already"), "{refused}");
 }

@@ -200,9 +200,14 @@ unsafe fn register(
     let flags = flags | RegisterFlags::PORTABLE | RegisterFlags::DEVICE_MAP;
     let driver = context.driver();
     // SAFETY: the caller keeps the memory allocated until it is unregistered.
-    unsafe { driver.register_pinned(&call, address, bytes, flags) }
-        .during(REGISTERING, || context.place())
-        .map_err(Error::of_another_capture)?;
+    unsafe { driver.register_pinned(&call, address, bytes, flags) }.during(REGISTERING, || context.place()).map_err(
+        |error| match error.status() {
+            Status::INVALID_VALUE => error
+                .with_message("the driver does not register this memory, or not with these flags")
+                .with_hint("use the buffer itself if the memory is pinned or managed already"),
+            _ => error.of_another_capture(),
+        },
+    )?;
     let host = DevicePointer(address.expose_provenance() as u64);
     match driver.pinned_device_pointer(&call, address).during(REGISTERING, || context.place()) {
         Ok(mapped) if mapped == host => Ok(host),

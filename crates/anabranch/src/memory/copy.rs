@@ -102,7 +102,7 @@ impl Stream {
         destination: impl Into<BufferSliceMut<'d, T>>,
         source: &[T],
     ) -> Result<()> {
-        self.sync_scope(|scope| scope.copy_from_host(destination, source))
+        self.scope_of(OPERATION, |scope| scope.copy_from_host(destination, source))
     }
 
     /// Copies to plain host memory in stream order. Returns when the copy is complete.
@@ -114,7 +114,7 @@ impl Stream {
     /// capturing, or a capture uses the buffer; an error of earlier work that the copy depends on.
     #[track_caller]
     pub fn copy_to_host<'s, T: Pod>(&self, destination: &mut [T], source: impl Into<BufferSlice<'s, T>>) -> Result<()> {
-        self.sync_scope(|scope| scope.copy_to_host(destination, source))
+        self.scope_of(OPERATION, |scope| scope.copy_to_host(destination, source))
     }
 
     /// Queues a copy from plain host memory, and may return before it is complete.

@@ -329,6 +329,6 @@ impl Stream {
     unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: Copy3d) -> Result<()> {
         let plain = PlainCopy { operation: OPERATION, access: Some(access), copy };
         // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
-        self.sync_scope(|scope| unsafe { scope.copy(&plain) })
+        self.scope_of(OPERATION, |scope| unsafe { scope.copy(&plain) })
     }
 }

@@ -122,7 +122,8 @@ impl MemoryPool {
     /// # Errors
     /// [`CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)`](crate::Status::PEER_ACCESS_UNSUPPORTED) or
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if `peer` cannot access this device's memory;
-    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if it belongs to another driver.
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if it belongs to another driver, or the pool's own
+    /// device would lose its access.
     pub fn set_peer_access(&self, peer: &Device, allowed: bool) -> Result<()> {
         self.core.set_peer_access(peer.core(), allowed)
     }

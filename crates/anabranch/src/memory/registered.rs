@@ -71,6 +71,8 @@ impl Context {
     /// In each case the vector is returned:
     /// [`CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)`](crate::Status::HOST_MEMORY_ALREADY_REGISTERED) if the driver
     /// refuses it because of memory that is registered;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if it is memory of the driver's, such as that of a
+    /// [`PinnedBuffer`];
     /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device uses registered memory at another
     /// address than the host; [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if the memory cannot be
     /// pinned.

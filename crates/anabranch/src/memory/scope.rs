@@ -225,7 +225,15 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&'scope StreamScope<'scope, 'env>) -> Result<R>,
     {
-        let operation = "entering a scope";
+        self.scope_of("entering a scope", body)
+    }
+
+    /// As [`sync_scope`](Self::sync_scope), for an operation that is made in a scope.
+    #[track_caller]
+    pub(crate) fn scope_of<'env, F, R>(&self, operation: &'static str, body: F) -> Result<R>
+    where
+        F: for<'scope> FnOnce(&'scope StreamScope<'scope, 'env>) -> Result<R>,
+    {
         if host_work::is_inside() {
             return Err(Error::argument(Status::NOT_PERMITTED, operation, "it would wait inside of a host function")
                 .with_hint("signal another thread, and wait there"));
