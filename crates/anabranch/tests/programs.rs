@@ -5,9 +5,9 @@
 //! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
 //! allocated when a program is over.
 //!
-//! The modules `batched`, `regions`, `composed`, `edited`, `rewired`, `managed` and `exchanged` have batches, copies of rows and
-//! slices, operations that are composed before they are queued, graphs whose nodes change, graphs that get other nodes and
-//! edges, attached memory, and memory that passes between libraries (with the feature `dlpack` as tensors too).
+//! The modules `batched`, `regions`, `composed`, `edited`, `rewired`, `recaptured`, `managed` and `exchanged` have batches, copies of
+//! rows and slices, operations that are composed before they are queued, graphs whose nodes change, graphs that get other nodes
+//! and edges, graphs that are captured again, attached memory, and memory that passes between libraries (with the feature `dlpack` as tensors too).
 //!
 //! The module `strict` has copies in strict order, in programs of one thread.
 //!
@@ -54,6 +54,8 @@ mod managed;
 mod one_lock;
 #[path = "programs/operation.rs"]
 mod operation;
+#[path = "programs/recaptured.rs"]
+mod recaptured;
 #[path = "programs/regions.rs"]
 mod regions;
 #[path = "programs/rewired.rs"]

@@ -11,9 +11,9 @@ use proptest::prelude::*;
 /// The work of a node: it fills a buffer, or copies another one to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    to: usize,
-    from: Option<usize>,
-    value: u32,
+    pub(crate) to: usize,
+    pub(crate) from: Option<usize>,
+    pub(crate) value: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub(crate) struct Source {
 }
 
 impl Effect {
-    fn is_copy(&self) -> bool {
+    pub(crate) fn is_copy(&self) -> bool {
         matches!(self, Self::Copy { .. })
     }
 }

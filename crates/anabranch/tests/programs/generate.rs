@@ -11,6 +11,7 @@ use crate::forget::{forget, way};
 use crate::loss::loss;
 use crate::managed::managed;
 use crate::operation::{Captured, Fate, HostFunctionKind, Kind, Operation, Program, Source, Step, Thread};
+use crate::recaptured::recaptured;
 use crate::regions::regions;
 use crate::rewired::rewired;
 use crate::share::share;
@@ -161,6 +162,7 @@ fn interfaces() -> impl Strategy<Value = Operation> {
         2 => composed().prop_map(Operation::Composed),
         3 => edited().prop_map(Operation::Edited),
         3 => rewired().prop_map(Operation::Rewired),
+        3 => recaptured().prop_map(Operation::Recaptured),
         3 => regions().prop_map(Operation::Regions),
         2 => strict().prop_map(Operation::Strict),
         1 => managed().prop_map(Operation::Managed),

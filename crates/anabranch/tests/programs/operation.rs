@@ -13,6 +13,7 @@ use crate::foreign::Foreign;
 use crate::forget::{Forget, Way};
 use crate::loss::Loss;
 use crate::managed::Managed;
+use crate::recaptured::Recaptured;
 use crate::regions::Regions;
 use crate::rewired::Rewired;
 use crate::share::Share;
@@ -284,6 +285,7 @@ pub(crate) enum Operation {
     Composed(Composed),
     Edited(Edited),
     Rewired(Rewired),
+    Recaptured(Recaptured),
     Regions(Regions),
     Strict(Strict),
     Defaults(Defaults),
