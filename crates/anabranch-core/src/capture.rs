@@ -53,12 +53,18 @@ impl OpenStream {
     /// Makes the stream the origin of a capture.
     ///
     /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for a part of a body of another context;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for the legacy default stream; `CUDA_ERROR_ILLEGAL_STATE (401)` if
     /// the stream is already capturing, or if another thread has been submitting work to it for more than a second.
     #[track_caller]
     pub fn begin_capture(&self, mode: CaptureMode, whole: Whole, end: CaptureEnd) -> Result<Arc<CaptureState>> {
         let operation = "beginning a capture";
         let handle = self.handle(operation)?;
+        if let Whole::Body(body) = &whole
+            && !body.context().is_same(self.context())
+        {
+            return Err(other_context(operation, "body", self.place()));
+        }
         let (driver, call) = (self.context().driver(), self.context().call(operation));
         self.begin(CaptureState::new(self, None, whole, end), || {
             driver.stream_begin_capture(&call, handle, mode).during(operation, || self.place())

@@ -92,8 +92,8 @@ struct Inner {
     nodes: NodeTable,
     /// Placeholders of conditional nodes, if this capture is a part of another.
     conditions: Vec<CapturedCondition>,
-    /// Uses of memory in conditional parts that were captured since the last [`CaptureState::adopt`].
-    inside: Vec<(u64, Access)>,
+    /// Uses of memory in conditional parts that have been captured, by the id of the part's graph, until its node is captured.
+    inside: Vec<(u64, u64, Access)>,
     /// How many levels of graphs in nodes were captured, those around this one included.
     levels: usize,
     /// What is true of what was captured, without `has_early_edges`.

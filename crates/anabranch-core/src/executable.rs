@@ -42,6 +42,8 @@ pub struct ExecutableCore {
     source: Arc<GraphObject>,
     /// How often that graph had been rewired by then.
     rewirings: u64,
+    /// How many conditional values that graph had.
+    values: usize,
     /// The memory that a launch leaves allocated.
     left: Vec<Range<u64>>,
     state: Mutex<State>,
@@ -61,6 +63,8 @@ struct State {
     is_of_memory_only: bool,
     /// Whether a node has ever been disabled.
     had_disabled_nodes: bool,
+    /// Whether it was last updated from another graph, whose conditional values it has.
+    has_other_values: bool,
     launches: Launches,
 }
 
@@ -68,8 +72,16 @@ impl State {
     fn new(retained: RetainedByNode, traits: GraphTraits) -> Self {
         let (host_visible, waited) = (Vec::new(), WaitedByGraph::default());
         let (is_of_memory_only, had_disabled_nodes, launches) = (false, false, Launches::default());
-        let mut state =
-            Self { retained, host_visible, waited, traits, is_of_memory_only, had_disabled_nodes, launches };
+        let mut state = Self {
+            retained,
+            host_visible,
+            waited,
+            traits,
+            is_of_memory_only,
+            had_disabled_nodes,
+            has_other_values: false,
+            launches,
+        };
         state.note_retained();
         state
     }
@@ -145,13 +157,15 @@ impl ExecutableCore {
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
             .during(operation, || source.place())
             .map_err(explain_instantiation)?;
-        let (retained, left, rewirings) = (guard.retained().clone(), guard.left().to_vec(), guard.rewirings());
+        let (retained, left) = (guard.retained().clone(), guard.left().to_vec());
+        let (rewirings, values) = (guard.rewirings(), guard.values().len());
         drop(guard);
         Ok(Arc::new(Self {
             context: context.clone(),
             handle,
             source: source.clone(),
             rewirings,
+            values,
             left,
             state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained, traits)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
@@ -369,6 +383,9 @@ impl ExecutableCore {
         // SAFETY: what the graph's nodes refer to is retained.
         let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
         let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
+        if updated.is_ok() {
+            state.has_other_values = !graph.shares_lock(&self.source);
+        }
         state.note_retained();
         let launches = state.launches.clone();
         let updated = updated.map_err(|failure| {
@@ -404,6 +421,15 @@ impl ExecutableCore {
         work.memory.iter().try_for_each(|memory| source.require_reach(memory.memory(), memory.access(), operation))?;
         let mut state = self.lock(operation)?;
         let (guard, child) = source.lock_with(work.child.as_deref(), operation)?;
+        if let Some((_, value)) = work.conditional
+            && (state.has_other_values || !guard.values()[..self.values].contains(&value))
+        {
+            let message =
+                "the executable graph was made without the conditional value, or updated from another graph since";
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message)
+                .with_hint("change the node of the graph, and make an executable graph of that")
+                .at(source.place()));
+        }
         let references = work.references(child.as_ref().map(|child| child.retained().all()));
         state.retained.hold(&references);
         state.traits.add(GraphTraits::of_node(&work.parameters));

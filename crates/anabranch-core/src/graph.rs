@@ -102,7 +102,7 @@ impl GraphObject {
         if work.context.as_ref().is_some_and(|context| !context.is_same(self.context())) {
             return Err(other_context(operation, "work", self.place()));
         }
-        if work.conditional_of.is_some_and(|graph| !self.owns(graph)) {
+        if work.conditional.is_some_and(|(graph, _)| !self.owns(graph)) {
             let message = "the conditional value belongs to another graph";
             return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(self.place()));
         }
@@ -181,8 +181,12 @@ impl GraphObject {
     #[track_caller]
     pub fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
         let operation = "creating a conditional value";
-        let guard = self.lock(operation)?;
-        self.driver_call(&guard, operation, |driver, call, graph| driver.graph_conditional_create(call, graph, default))
+        let mut guard = self.lock(operation)?;
+        let value = self.driver_call(&guard, operation, |driver, call, graph| {
+            driver.graph_conditional_create(call, graph, default)
+        })?;
+        guard.add_value(value);
+        Ok(value)
     }
 
     /// Adds a conditional node, whose bodies are empty at first.

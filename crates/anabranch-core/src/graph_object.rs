@@ -17,8 +17,8 @@ use crate::ranks;
 use crate::reaper;
 use crate::retained::{Released, Retained, RetainedByNode};
 use anabranch_hal::{
-    Access, ConditionalNode, Dependency, DevicePointer, EdgeData, GraphHandle, GraphNodeHandle, Live, NodeParameters,
-    ObjectHandle, Status,
+    Access, ConditionalHandle, ConditionalNode, Dependency, DevicePointer, EdgeData, GraphHandle, GraphNodeHandle,
+    Live, NodeParameters, ObjectHandle, Status,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -86,6 +86,8 @@ struct TreeState {
     /// How many levels there are below the graph itself.
     levels: usize,
     traits: GraphTraits,
+    /// The conditional values of the graph and its bodies, in the order in which they were created.
+    values: Vec<ConditionalHandle>,
     /// How often nodes were removed, or edges between nodes that are there added or removed.
     rewirings: u64,
     /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
@@ -383,6 +385,16 @@ impl GraphGuard<'_> {
     /// Notes what is true of something that is about to be added.
     pub fn note(&mut self, traits: GraphTraits) {
         self.tree.traits.add(traits);
+    }
+
+    /// The conditional values of the graph and its bodies, in the order in which they were created.
+    pub(crate) fn values(&self) -> &[ConditionalHandle] {
+        &self.tree.values
+    }
+
+    /// Notes a conditional value.
+    pub(crate) fn add_value(&mut self, value: ConditionalHandle) {
+        self.tree.values.push(value);
     }
 
     /// How often the graph was [rewired](Self::rewire).

@@ -6,7 +6,7 @@ use crate::graph_object::GraphObject;
 use crate::host_work::RepeatableHostWork;
 use crate::memory::Allocation;
 use crate::retained::{Object, References, Retained, RetainedMemory};
-use anabranch_hal::{Access, NodeParameters};
+use anabranch_hal::{Access, ConditionalHandle, NodeParameters};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct NodeWork {
     /// The context that the work must be used in, unless any context of the driver is possible.
     pub(crate) context: Option<Arc<ContextCore>>,
     /// The id of the graph whose conditional value the work sets.
-    pub(crate) conditional_of: Option<u64>,
+    pub(crate) conditional: Option<(u64, ConditionalHandle)>,
 }
 
 impl NodeWork {
@@ -48,7 +48,7 @@ impl NodeWork {
             host_work: None,
             child: None,
             context: None,
-            conditional_of: None,
+            conditional: None,
         }
     }
 
@@ -102,8 +102,8 @@ impl NodeWork {
 
     /// Sets a conditional value of the graph of that id.
     #[must_use]
-    pub fn setting_conditional_of(mut self, graph: u64) -> Self {
-        self.conditional_of = Some(graph);
+    pub fn setting_conditional_of(mut self, graph: u64, value: ConditionalHandle) -> Self {
+        self.conditional = Some((graph, value));
         self
     }
 

@@ -7,8 +7,9 @@ mod common;
 
 use anabranch::hal::{self, Call, CaptureInfo, Driver, Forward, Layered, Live};
 use anabranch::{
-    Buffer, CaptureMode, Context, DualModule, EdgeData, EdgeKind, EventFlags, Graph, GraphEdge, HostFunction, Instance,
-    InstantiateFlags, LaunchConfig, NodeWork, Stream, StreamHandle, flush_deferred_drops,
+    Buffer, CaptureMode, CaptureScope, Context, DualModule, EdgeData, EdgeKind, Event, EventFlags, Graph, GraphEdge,
+    HostFunction, Instance, InstantiateFlags, Kernel, LaunchConfig, NodeWork, Result, Stream, StreamHandle,
+    flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, until};
 use std::fmt;
@@ -82,6 +83,35 @@ fn kernel(context: &Context) -> NodeWork<'static> {
     unsafe { NodeWork::kernel(&module.kernel("nothing").unwrap(), &LaunchConfig::new(1, 1), ()) }.unwrap()
 }
 
+/// Captures a kernel, and a fill in another stream that waits for its start.
+struct Early {
+    kernel: Kernel,
+    event: Event,
+    other: Stream,
+    memory: Buffer<u32>,
+}
+
+impl Early {
+    fn new(context: &Context, stream: &Stream) -> Self {
+        let module = DualModule::new().host_function(HostFunction::new("nothing", &[], |_, _| ()));
+        Self {
+            kernel: module.load(context).unwrap().kernel("nothing").unwrap(),
+            event: context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap(),
+            other: context.create_stream().unwrap(),
+            memory: stream.upload(&[1u32]).unwrap(),
+        }
+    }
+
+    fn capture(&mut self, scope: &CaptureScope<'_>) -> Result<()> {
+        let config = LaunchConfig::new(1, 1).launch_completion_event(&self.event);
+        // SAFETY: the kernel has no parameters, and does nothing.
+        unsafe { scope.launch(&self.kernel, &config, ()) }?;
+        self.other.wait_event(&self.event)?;
+        self.other.fill(&mut self.memory, 2u32)?;
+        scope.join(&self.other)
+    }
+}
+
 #[test]
 fn safety_112_a_graph_of_which_a_node_waits_for_a_start_is_never_uploaded() {
     let by_hand = |context: &Context, data: EdgeData| {
@@ -113,23 +143,21 @@ fn safety_112_a_graph_of_which_a_node_waits_for_a_start_is_never_uploaded() {
     };
     assert_eq!(uploads(captured_child), 0);
     let by_an_event = |context: &Context, stream: &Stream| {
-        let (event, other) =
-            (context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap(), context.create_stream().unwrap());
-        let module =
-            DualModule::new().host_function(HostFunction::new("nothing", &[], |_, _| ())).load(context).unwrap();
-        let (kernel, config) =
-            (module.kernel("nothing").unwrap(), LaunchConfig::new(1, 1).launch_completion_event(&event));
-        let mut memory = stream.upload(&[1u32]).unwrap();
-        let capture = stream.capture(CaptureMode::Relaxed, |scope| {
-            // SAFETY: the kernel has no parameters, and does nothing.
-            unsafe { scope.launch(&kernel, &config, ()) }?;
-            other.wait_event(&event)?;
-            other.fill(&mut memory, 2u32)?;
-            scope.join(&other)
-        });
-        capture.unwrap()
+        let mut early = Early::new(context, stream);
+        stream.capture(CaptureMode::Relaxed, |scope| early.capture(scope)).unwrap()
     };
     assert_eq!(uploads(by_an_event), 0);
+    let in_a_part = |context: &Context, stream: &Stream| {
+        let (mut early, one) = (Early::new(context, stream), stream.upload(&[1u32]).unwrap());
+        stream.capture(CaptureMode::Relaxed, |scope| scope.capture_if(&one, |part| early.capture(part))).unwrap()
+    };
+    assert_eq!(uploads(in_a_part), 0);
+    let in_a_part_of_a_part = |context: &Context, stream: &Stream| {
+        let (mut early, one) = (Early::new(context, stream), stream.upload(&[1u32]).unwrap());
+        let part = |scope: &CaptureScope<'_>| scope.capture_if(&one, |part| early.capture(part));
+        stream.capture(CaptureMode::Relaxed, |scope| scope.capture_if(&one, part)).unwrap()
+    };
+    assert_eq!(uploads(in_a_part_of_a_part), 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Nodes of a capture with graphs inside: conditional nodes, and child graphs.
 
-use super::{CaptureState, Capturing, Whole};
+use super::{CaptureState, Capturing, Inner, Whole};
 use crate::conditional_part::CapturedCondition;
 use crate::error::{Error, Result};
 use crate::graph_object::{GraphGuard, GraphObject, MOST_LEVELS, too_deep};
@@ -39,7 +39,13 @@ impl Drop for OpenCondition {
         let released = {
             let mut inner = self.capture.inner.lock();
             inner.conditions_open -= 1;
-            if inner.conditions_open == 0 { std::mem::take(&mut inner.released) } else { Vec::new() }
+            if inner.conditions_open == 0 {
+                // What is left of parts that failed.
+                inner.inside.clear();
+                std::mem::take(&mut inner.released)
+            } else {
+                Vec::new()
+            }
         };
         for (address, home) in released {
             self.capture.free_graph_memory(address, &home);
@@ -72,10 +78,7 @@ impl CaptureState {
         let mut inner = self.inner.lock();
         inner.levels = inner.levels.max(levels);
         inner.conditions_open += 1;
-        if self.open_conditions.fetch_add(1, Ordering::Relaxed) == 0 {
-            // What is left of parts that failed.
-            inner.inside.clear();
-        }
+        self.open_conditions.fetch_add(1, Ordering::Relaxed);
         drop(inner);
         Ok(OpenCondition { capture: self.clone(), has_open_parts: Cell::new(true) })
     }
@@ -113,7 +116,7 @@ impl CaptureState {
         let address = memory.address().0;
         let parts = {
             let inner = self.inner.lock();
-            (!conflict(&inner.inside, address, access)).then(|| inner.open_parts.clone())
+            (!conflict(inner.inside(), address, access)).then(|| inner.open_parts.clone())
         };
         let is_free = |part: Arc<Self>| !part.conflicts(address, access);
         if parts.is_some_and(|parts| parts.iter().filter_map(Weak::upgrade).all(is_free)) {
@@ -129,7 +132,7 @@ impl CaptureState {
     fn conflicts(&self, address: u64, access: Access) -> bool {
         let inside = {
             let inner = self.inner.lock();
-            if conflict(&inner.history.accesses(), address, access) || conflict(&inner.inside, address, access) {
+            if conflict(inner.history.accesses(), address, access) || conflict(inner.inside(), address, access) {
                 return true;
             }
             inner.open_parts.clone()
@@ -151,21 +154,28 @@ impl Capturing {
     pub fn adopt(&self, part: &GraphObject, stream: &StreamCore) -> Result<()> {
         let inside = {
             let guard = part.lock("capturing a condition")?;
-            guard.retained().all().memory().for_each(|(memory, _)| memory.used_in(self.capture()));
             let mut inner = self.inner.lock();
             inner.retained.merge(guard.retained().all());
-            std::mem::take(&mut inner.inside)
+            inner.inside.extract_if(.., |&mut (of, ..)| of == part.id()).collect::<Vec<_>>()
         };
         inside
             .into_iter()
+            .map(|(_, address, access)| (address, access))
             .try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access, None))?;
         self.settle(stream);
         Ok(())
     }
 }
 
+impl Inner {
+    /// Uses of memory in conditional parts that have been captured, and whose nodes come next.
+    pub(super) fn inside(&self) -> impl Iterator<Item = (u64, Access)> {
+        self.inside.iter().map(|&(_, address, access)| (address, access))
+    }
+}
+
 /// Whether one of these uses must be ordered with another use of the memory.
-fn conflict(uses: &[(u64, Access)], address: u64, access: Access) -> bool {
-    let mut uses = uses.iter().filter(|&&(other, _)| other == address);
-    uses.any(|&(_, earlier)| earlier == Access::Write || access == Access::Write)
+fn conflict(uses: impl IntoIterator<Item = (u64, Access)>, address: u64, access: Access) -> bool {
+    let mut uses = uses.into_iter().filter(|&(other, _)| other == address);
+    uses.any(|(_, earlier)| earlier == Access::Write || access == Access::Write)
 }

@@ -33,9 +33,24 @@ pub struct FinishedCapture {
 }
 
 impl CaptureState {
+    /// Lets a capture know of the memory that this part of it uses.
+    fn hand_over(&self, outer: &Arc<Self>) {
+        let accesses = {
+            let inner = self.inner.lock();
+            inner.retained.memory().for_each(|(memory, _)| memory.used_in(outer));
+            inner.history.accesses()
+        };
+        let inside = accesses.into_iter().map(|(address, access)| (self.graph, address, access));
+        outer.inner.lock().inside.extend(inside);
+    }
+
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, finished) = {
+        if let Whole::Capture(outer) = &self.whole {
+            // Before this one has ended, so that there is no moment in which its memory is in no capture.
+            self.hand_over(outer);
+        }
+        let (members, _history, finished) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
             let mut traits = inner.traits;
@@ -61,9 +76,9 @@ impl CaptureState {
         thread_exit::was_ended(self);
         if let Whole::Capture(outer) = &self.whole {
             let mut outer = outer.inner.lock();
-            outer.inside.extend(history.accesses());
             outer.open_parts.retain(|part| !std::ptr::eq(part.as_ptr(), self));
             outer.levels = outer.levels.max(finished.levels);
+            outer.traits.add(finished.traits);
         }
         finished
     }

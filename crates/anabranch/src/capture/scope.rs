@@ -193,10 +193,12 @@ impl Stream {
     /// Like [`capture`](Self::capture), but captures into an existing graph. The first node depends on the given nodes.
     /// If ending the capture fails, a new, empty graph is in its place afterwards, because drivers destroy it in that case. If
     /// only the body fails, the graph contains what was captured before the failure. If a body of a conditional node cannot be
-    /// filled, the graph around it cannot be used any more. Follows `cuStreamBeginCaptureToGraph`.
+    /// filled, the graph around it cannot be used any more. In a body, the first node depends on the ends of the given nodes, whatever
+    /// the data of the edges. Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
-    /// Same as [`capture`](Self::capture); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if a node
+    /// Same as [`capture`](Self::capture); [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the graph
+    /// belongs to another context; [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if a node
     /// does not belong to the graph; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver is
     /// too old.
     #[track_caller]

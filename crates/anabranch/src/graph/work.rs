@@ -259,7 +259,7 @@ impl NodeWork<'_> {
         // SAFETY: the kernel reads one element of the memory, which the work retains. It stays loaded as long as the context.
         let work = unsafe { NodeWorkCore::new(NodeParameters::Kernel(kernel)) };
         let work = work.with_memory(value.allocation(), Access::Read);
-        Ok(Self::of(work.in_context(context).setting_conditional_of(conditional.graph)))
+        Ok(Self::of(work.in_context(context).setting_conditional_of(conditional.graph, conditional.handle)))
     }
 
     /// Value waits and writes, in order. Follows `cuGraphAddBatchMemOpNode`.
