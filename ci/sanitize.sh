@@ -48,7 +48,7 @@ for name in $(grep -o -- '--skip [a-z_]*' ci/sanitize.sh | cut -d ' ' -f 2 | gre
 done
 
 # The tests of the library that put the host device's threads and memory to work.
-library=(model order order_model scope host_functions safety safety_graphs capture graph conditions completion owned
+library=(model order order_model scope host_functions safety safety_graphs safety_conditions capture graph conditions completion owned
     checked_launches safety_threads safety_captures safety_shared_captures safety_streams safety_inside
     safety_instances safety_leaks safety_reaper safety_sizes safety_unwinding reaper registered)
 
