@@ -348,7 +348,8 @@ impl OpenStream {
     /// midway, no graph comes of the capture.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured;
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured, or they use memory of parts of
+    /// another condition that are being captured;
     /// `CUDA_ERROR_INVALID_VALUE (1)` for more than [`MOST_BODIES`] parts;
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
     /// the device runtime is not found.
@@ -368,6 +369,7 @@ impl OpenStream {
         open.close_parts();
         let capturing = submission.capturing().filter(|now| Arc::ptr_eq(now.capture(), open.capture()));
         let capture = capturing.ok_or_else(|| self.not_capturing(CONDITION))?;
+        open.check_others(CONDITION, self)?;
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.order_behind_all(self)?;
         let accesses = [MemoryAccess::read(&condition.memory)];

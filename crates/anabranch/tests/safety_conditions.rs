@@ -130,3 +130,32 @@ fn safety_108_what_a_part_uses_is_ordered_by_its_own_node() {
     assert_eq!(stream.download(&copy).unwrap(), [7]);
     assert_eq!(stream.download(&second).unwrap(), [5]);
 }
+
+#[test]
+fn safety_108_a_condition_within_another_one_uses_no_memory_of_its_parts() {
+    let context = checked_host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let memory = std::cell::RefCell::new(stream.upload(&[1u32]).unwrap());
+    let one = stream.upload(&[1u32]).unwrap();
+    stream.synchronize().unwrap();
+    let fill = |scope: &CaptureScope<'_>, value: u32| scope.fill(&mut *memory.borrow_mut(), value);
+    // Its node would come before that of the condition around it, although it is captured behind the part that uses the memory.
+    let within = |value| {
+        let condition = other.capture_scope(CaptureMode::Relaxed)?.capture_if(&one, |part| fill(part, value));
+        assert_eq!(condition.unwrap_err().status(), Status::ILLEGAL_STATE);
+        Ok(())
+    };
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        scope.fork(&other)?;
+        let second = |part: &CaptureScope<'_>| {
+            within(5)?;
+            fill(part, 9)?;
+            within(6)
+        };
+        scope.capture_if_else(&one, |part| fill(part, 7), second)?;
+        other.capture_scope(CaptureMode::Relaxed)?.capture_if(&one, |part| fill(part, 8))?;
+        scope.join(&other)
+    });
+    graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(stream.download(&*memory.borrow()).unwrap(), [8]);
+}

@@ -7,7 +7,7 @@ use crate::graph_object::{GraphGuard, GraphObject, MOST_LEVELS, too_deep};
 use crate::memory::Allocation;
 use crate::stream::StreamCore;
 use anabranch_hal::{Access, DevicePointer, Status};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
@@ -17,12 +17,37 @@ pub struct OpenCondition {
     capture: Arc<CaptureState>,
     /// Whether its parts are being captured.
     has_open_parts: Cell<bool>,
+    /// The ids of the graphs of its parts.
+    parts: RefCell<Vec<u64>>,
 }
 
 impl OpenCondition {
     /// The capture that the node is captured in.
     pub fn capture(&self) -> &Arc<CaptureState> {
         &self.capture
+    }
+
+    /// Notes a capture as one of its parts.
+    pub fn add_part(&self, part: &CaptureState) {
+        self.parts.borrow_mut().push(part.graph());
+    }
+
+    /// Refuses a condition whose parts use memory of a part of another condition, which is being captured: the node of that one
+    /// runs behind the node of this one, whatever the program says.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    pub fn check_others(&self, operation: &'static str, stream: &StreamCore) -> Result<()> {
+        let (own, others, open) = {
+            let (inner, parts) = (self.capture.inner.lock(), self.parts.borrow());
+            let (own, others): (Vec<_>, Vec<_>) = inner.inside.iter().copied().partition(|(of, ..)| parts.contains(of));
+            (own, others, inner.open_parts.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
+        };
+        let is_used = |&(_, address, access): &(u64, u64, Access)| {
+            conflict(others.iter().map(|&(_, address, access)| (address, access)), address, access)
+                || open.iter().any(|part| part.conflicts(address, access))
+        };
+        if own.iter().any(is_used) { Err(used_in_a_part(operation, stream)) } else { Ok(()) }
     }
 
     /// All parts are captured, and the node comes next.
@@ -38,14 +63,10 @@ impl Drop for OpenCondition {
         self.close_parts();
         let released = {
             let mut inner = self.capture.inner.lock();
+            // What is left where it failed.
+            inner.inside.retain(|(of, ..)| !self.parts.get_mut().contains(of));
             inner.conditions_open -= 1;
-            if inner.conditions_open == 0 {
-                // What is left of parts that failed.
-                inner.inside.clear();
-                std::mem::take(&mut inner.released)
-            } else {
-                Vec::new()
-            }
+            if inner.conditions_open == 0 { std::mem::take(&mut inner.released) } else { Vec::new() }
         };
         for (address, home) in released {
             self.capture.free_graph_memory(address, &home);
@@ -80,7 +101,8 @@ impl CaptureState {
         inner.conditions_open += 1;
         self.open_conditions.fetch_add(1, Ordering::Relaxed);
         drop(inner);
-        Ok(OpenCondition { capture: self.clone(), has_open_parts: Cell::new(true) })
+        let (has_open_parts, parts) = (Cell::new(true), RefCell::default());
+        Ok(OpenCondition { capture: self.clone(), has_open_parts, parts })
     }
 
     /// A graph with so many levels of graphs in its nodes is about to be captured.
@@ -122,10 +144,7 @@ impl CaptureState {
         if parts.is_some_and(|parts| parts.iter().filter_map(Weak::upgrade).all(is_free)) {
             return Ok(());
         }
-        let message = "a conditional part that is being captured uses the memory";
-        Err(Error::argument(Status::ILLEGAL_STATE, "using memory in a capture", message)
-            .with_hint("use it inside of the part, or before or after the condition")
-            .at(stream.place()))
+        Err(used_in_a_part("using memory in a capture", stream))
     }
 
     /// Whether this part, or one inside of it, uses memory in a way that another use must be ordered with.
@@ -172,6 +191,13 @@ impl Inner {
     pub(super) fn inside(&self) -> impl Iterator<Item = (u64, Access)> {
         self.inside.iter().map(|&(_, address, access)| (address, access))
     }
+}
+
+#[cold]
+fn used_in_a_part(operation: &'static str, stream: &StreamCore) -> Error {
+    Error::argument(Status::ILLEGAL_STATE, operation, "a conditional part that is being captured uses the memory")
+        .with_hint("use it inside of the part, or before or after the condition")
+        .at(stream.place())
 }
 
 /// Whether one of these uses must be ordered with another use of the memory.

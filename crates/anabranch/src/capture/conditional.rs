@@ -3,10 +3,9 @@
 use super::CaptureScope;
 use crate::error::{Error, Result};
 use crate::memory::{BufferSlice, BufferSliceMut};
-use anabranch_core::capture_state::{CaptureEnd, CaptureState, Whole};
+use anabranch_core::capture_state::{CaptureEnd, OpenCondition, Whole};
 use anabranch_core::conditional_part::{Condition, Part};
 use anabranch_hal::{ConditionalKind, Status};
-use std::sync::Arc;
 
 /// A part of a capture, which captures in a scope of its own.
 type Body<'a> = &'a mut dyn for<'scope> FnMut(&CaptureScope<'scope>) -> Result<()>;
@@ -143,15 +142,16 @@ impl CaptureScope<'_> {
     fn capture_condition(&self, condition: &Condition, kind: ConditionalKind, bodies: &mut [Body<'_>]) -> Result<()> {
         let open = self.core().begin_condition(condition)?;
         // Captured on their own at first: hardware does not survive a capture into a conditional node that fails.
-        let parts =
-            bodies.iter_mut().map(|body| self.capture_part(open.capture(), *body)).collect::<Result<Vec<_>>>()?;
+        let parts = bodies.iter_mut().map(|body| self.capture_part(&open, *body)).collect::<Result<Vec<_>>>()?;
         self.core().capture_condition(&open, condition, kind, parts)
     }
 
     /// Captures a part on a stream of its own, because this stream captures the surrounding work.
-    fn capture_part(&self, capture: &Arc<CaptureState>, body: Body<'_>) -> Result<Part> {
+    fn capture_part(&self, condition: &OpenCondition, body: Body<'_>) -> Result<Part> {
         let stream = self.context().create_stream()?;
-        let part = stream.core().begin_capture(self.mode(), Whole::Capture(capture.clone()), CaptureEnd::Closure)?;
+        let whole = Whole::Capture(condition.capture().clone());
+        let part = stream.core().begin_capture(self.mode(), whole, CaptureEnd::Closure)?;
+        condition.add_part(&part);
         stream.run_body_as_part(part, self.mode(), |part| body(part))
     }
 }
