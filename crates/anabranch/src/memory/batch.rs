@@ -276,6 +276,7 @@ impl Stream {
                 None => described.push(copy.describe()),
             }
         }
+        let is_in_two_steps = !described.is_empty() && !on_host.is_empty();
         let submit = || {
             if !described.is_empty() {
                 // SAFETY: all ranges are within their memory, the destinations are borrowed exclusively, and plain memory is
@@ -286,7 +287,13 @@ impl Stream {
             on_host.into_iter().try_for_each(|copy| unsafe { copy.queue(self) })
         };
         if !copies.iter().any(BatchCopy::is_from_host) {
-            return submit();
+            // No capture begins between the steps.
+            let _submitting = is_in_two_steps.then(|| core.shared().membership().submitting());
+            return if is_in_two_steps && core.is_capturing() {
+                self.submit_batch(operation, copies)
+            } else {
+                submit()
+            };
         }
         // Captured work would read plain memory at each launch.
         uncaptured(self, operation, || {
