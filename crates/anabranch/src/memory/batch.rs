@@ -268,9 +268,15 @@ impl Stream {
         memory.try_for_each(|memory| memory.require_context(core, operation))?;
         let is_retained = copies.iter().flat_map(BatchCopy::memory).any(|memory| memory.is_retained());
         let must_not_wait = is_retained || core.context().keeps_others_waiting();
+        // Such work is captured, and a capture takes all copies as they are.
+        let is_captured = || {
+            let mut memory = copies.iter().flat_map(BatchCopy::memory);
+            core.is_capturing() || memory.any(|memory| refuse_captured_memory(memory, core, operation).is_err())
+        };
         let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
+        let is_whole = is_captured();
         for copy in copies.iter().filter(|copy| copy.bytes > 0) {
-            let made_on_host = if core.is_capturing() { None } else { copy.on_host(must_not_wait)? };
+            let made_on_host = if is_whole { None } else { copy.on_host(must_not_wait)? };
             match made_on_host {
                 Some(copy) => on_host.push(copy),
                 None => described.push(copy.describe()),
@@ -287,13 +293,13 @@ impl Stream {
             on_host.into_iter().try_for_each(|copy| unsafe { copy.queue(self) })
         };
         if !copies.iter().any(BatchCopy::is_from_host) {
-            // No capture begins between the steps.
-            let _submitting = is_in_two_steps.then(|| core.shared().membership().submitting());
-            return if is_in_two_steps && core.is_capturing() {
-                self.submit_batch(operation, copies)
-            } else {
-                submit()
-            };
+            // The stream begins and joins no capture between the steps.
+            let submitting = is_in_two_steps.then(|| core.shared().membership().submitting());
+            if is_in_two_steps && is_captured() {
+                drop(submitting);
+                return self.submit_batch(operation, copies);
+            }
+            return submit();
         }
         // Captured work would read plain memory at each launch.
         uncaptured(self, operation, || {
