@@ -125,6 +125,17 @@ mod guarded {
         level <= STATIC_MAX_LEVEL && level <= LevelFilter::current() && !IS_IN_SUBSCRIBER.get()
     }
 
+    /// Whether to report now what has this level. In builds with debug assertions, that no lock is held is checked whether anybody
+    /// wants it or not.
+    #[inline(always)]
+    #[track_caller]
+    fn is_reported(level: Level) -> bool {
+        if cfg!(debug_assertions) && !IS_QUIET.get() {
+            require_none_held(Rank::LOWEST);
+        }
+        is_wanted(level) && !IS_QUIET.get()
+    }
+
     /// Calls a subscriber.
     #[track_caller]
     fn call<R>(subscriber: impl FnOnce() -> R) -> Option<R> {
@@ -142,7 +153,7 @@ mod guarded {
     #[inline(always)]
     #[track_caller]
     pub fn report(level: Level, event: impl FnOnce()) {
-        if is_wanted(level) && !IS_QUIET.get() {
+        if is_reported(level) {
             call(event);
         }
     }
@@ -169,7 +180,7 @@ mod guarded {
         #[inline(always)]
         #[track_caller]
         pub fn enter(span: impl FnOnce() -> tracing::Span) -> Self {
-            if is_wanted(Level::DEBUG) && !IS_QUIET.get() {
+            if is_reported(Level::DEBUG) {
                 Self::enter_wanted(span)
             } else {
                 Self { span: tracing::Span::none(), is_entered: false }

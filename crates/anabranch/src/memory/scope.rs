@@ -136,7 +136,8 @@ impl Entered<'_> {
         }
         // Whatever came of that, nothing uses borrowed memory after this.
         borrowers.iter().for_each(SyncEvent::outlast);
-        std::mem::take(&mut *self.written.lock()).give_back();
+        let written = std::mem::take(&mut *self.written.lock());
+        written.give_back();
         waited
     }
 }
