@@ -69,6 +69,8 @@ pub enum Detail {
     Watchdog,
     /// Calls nested deeper than the limit.
     CallDepth,
+    /// There is no memory for the registers, the local memory and the shared memory of a block.
+    OutOfMemory,
     /// A call of something that is no function, or not one of these parameters.
     BadCall,
     /// An external function that has no body here.
@@ -93,6 +95,9 @@ impl std::fmt::Display for Detail {
             Detail::Assert(text) => write!(formatter, "assertion failed: {text}"),
             Detail::Watchdog => formatter.write_str("more operations than the limit"),
             Detail::CallDepth => formatter.write_str("calls nested too deep"),
+            Detail::OutOfMemory => {
+                formatter.write_str("there is no memory for the registers, local memory and shared memory of a block")
+            }
             Detail::BadCall => formatter.write_str("a call of what is no function of these parameters"),
             Detail::Unresolved(name) => write!(formatter, "the external function {name} has no body"),
             Detail::BadFormat => formatter.write_str("a format of printf that cannot be read"),

@@ -4,10 +4,11 @@
 
 mod common;
 
-use anabranch::{BatchCopy, Status};
+use anabranch::{BatchCopy, LaunchConfig, Module, Status};
 use common::host;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Has no memory for so many bytes and more at once.
 struct Limited(AtomicUsize);
@@ -31,9 +32,13 @@ unsafe impl GlobalAlloc for Limited {
 #[global_allocator]
 static MEMORY: Limited = Limited(AtomicUsize::new(usize::MAX));
 
+/// One test at a time has little memory.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn a_batch_with_plain_memory_for_pinned_memory_is_an_error_without_memory() {
     const BYTES: usize = 1 << 20;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let context = host();
     let stream = context.create_stream().unwrap();
     let source = vec![7u8; BYTES];
@@ -49,4 +54,41 @@ fn a_batch_with_plain_memory_for_pinned_memory_is_an_error_without_memory() {
     stream.copy_batch([BatchCopy::from_host(&mut pinned, &source).unwrap()]).unwrap();
     stream.synchronize().unwrap();
     assert!(pinned.as_slice().unwrap().iter().all(|&byte| byte == 7));
+}
+
+#[test]
+fn safety_53_a_kernel_whose_local_memory_does_not_fit_is_an_error() {
+    const KERNEL: &str = "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry large(.param .u64 to)
+{
+    .local .align 8 .b8 array[1048000];
+    .reg .u64 %rd<3>; .reg .u32 %r<2>;
+    ld.param.u64 %rd1, [to];
+    mov.u64 %rd2, array;
+    st.local.u32 [%rd2], 7;
+    ld.local.u32 %r1, [%rd2];
+    st.global.u32 [%rd1], %r1;
+    ret;
+}";
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let launch = |limit: usize| {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let kernel = Module::load_ptx(&context, KERNEL).unwrap().kernel("large").unwrap();
+        let mut to = stream.upload(&[0u32]).unwrap();
+        stream.synchronize().unwrap();
+        MEMORY.0.store(limit, Ordering::SeqCst);
+        // SAFETY: the kernel takes the address of a number, which it writes.
+        let launched = unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 64), (&mut to,)) };
+        let waited = launched.and_then(|()| stream.synchronize());
+        MEMORY.0.store(usize::MAX, Ordering::SeqCst);
+        waited.and_then(|()| stream.download(&to))
+    };
+    let failed = launch(16 << 20).unwrap_err();
+    assert_eq!(failed.status(), Status::LAUNCH_FAILED, "{failed}");
+    assert!(failed.to_string().contains("there is no memory"), "{failed}");
+    assert_eq!(launch(usize::MAX).unwrap(), [7]);
 }

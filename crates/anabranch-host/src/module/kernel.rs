@@ -54,6 +54,8 @@ pub(crate) struct KernelWork {
     pub(crate) block: [u32; 3],
     /// Blocks of a cluster.
     pub(crate) cluster: [u32; 3],
+    /// Whether all blocks run at the same time.
+    pub(crate) cooperative: bool,
     pub(crate) shared_bytes: usize,
     /// The values of the arguments without padding.
     pub(crate) values: SmallVec<[u8; 48]>,
@@ -62,8 +64,13 @@ pub(crate) struct KernelWork {
     pub(crate) conditionals: Option<Arc<dyn ConditionalValues + Send + Sync>>,
 }
 
-/// The next blocks that a thread runs, until there are none.
-pub(super) type Blocks<'a> = &'a mut dyn FnMut() -> Option<Range<u64>>;
+/// The blocks that a thread runs.
+pub(super) struct Blocks<'a> {
+    /// The next ones, until there are none.
+    pub(super) next: &'a mut dyn FnMut() -> Option<Range<u64>>,
+    /// Whether another thread has seen the kernel fail, which ends all of its blocks.
+    pub(super) has_failed: &'a dyn Fn() -> bool,
+}
 
 /// How a kernel failed.
 #[derive(Debug)]
@@ -109,6 +116,7 @@ impl KernelWork {
             grid: [0; 3],
             block: [0; 3],
             cluster: [1; 3],
+            cooperative: false,
             shared_bytes: 0,
             values: SmallVec::new(),
             ranges: SmallVec::new(),
@@ -160,12 +168,15 @@ impl KernelWork {
         }
     }
 
-    /// Runs blocks of a stage on this thread, as long as `next` has some.
-    pub(super) fn run_blocks(&self, stage: usize, next: Blocks<'_>) -> Result<(), KernelError> {
+    /// Runs blocks of a stage on this thread.
+    pub(super) fn run_blocks(&self, stage: usize, blocks: Blocks<'_>) -> Result<(), KernelError> {
         match &self.kernel.get().body {
-            Body::Ptx(kernel) => kernel.run_blocks(self, next),
+            // A mistake of the interpreter ends the kernel, and not the thread.
+            Body::Ptx(kernel) => {
+                contain(|| kernel.run_blocks(self, blocks)).unwrap_or_else(|thrown| Err(KernelError::of(&thrown)))
+            }
             Body::Closures(function) => {
-                while let Some(blocks) = next() {
+                while let Some(blocks) = (blocks.next)() {
                     self.run_closures(function, stage, blocks)?;
                 }
                 Ok(())
@@ -249,7 +260,7 @@ pub(crate) fn run_kernel(
             share.run_to_end(work)?;
         } else {
             let mut all = Some(0..blocks);
-            work.run_blocks(stage, &mut || all.take())?;
+            work.run_blocks(stage, Blocks { next: &mut || all.take(), has_failed: &|| false })?;
         }
     }
     Ok(())

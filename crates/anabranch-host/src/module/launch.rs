@@ -37,6 +37,7 @@ impl FunctionState {
             work.grid = launch.grid;
             work.block = launch.block;
             work.cluster = launch.cluster.unwrap_or([1; 3]);
+            work.cooperative = launch.cooperative;
             work.shared_bytes = self.body.static_shared_bytes() as usize + launch.dynamic_shared_bytes as usize;
             work.values.clear();
             let sizes = self.body.parameter_sizes();
@@ -106,6 +107,7 @@ impl FunctionState {
         work.grid = node.grid;
         work.block = node.block;
         work.cluster = node.cluster.unwrap_or([1; 3]);
+        work.cooperative = node.cooperative;
         work.shared_bytes = self.body.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
         work.values.extend(node.arguments.iter().flatten().copied());
         work.ranges.extend(self.globals.used(&node.ranges));

@@ -29,8 +29,11 @@ const OF_THE_DRIVER: [&str; 4] = ["__assertfail", "free", "malloc", "vprintf"];
 const OF_THE_DEVICE_RUNTIME: &str = "cudaGraphSetConditional";
 /// Operations of a block before another one has its turn.
 const TURN: u64 = 1 << 20;
-/// Blocks that have begun on one thread, at most, where they wait for others.
+/// Blocks that have begun on one thread, at most, where they wait for others. Those of a cooperative launch, of which there are not
+/// many, all begin.
 const MOST_BLOCKS: usize = 64;
+/// The memory in bytes that the blocks of a launch which have begun on one thread take up together, at most, if there are several.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// Parses the text of a module. `device_runtime`: it is linked with the device runtime.
 pub(super) fn parse(text: &str, device_runtime: bool) -> Result<Arc<Module>> {
@@ -164,7 +167,7 @@ impl PtxKernel {
     }
 
     /// Runs blocks on this thread, with the same memory for all of them. Those that wait for others let them run.
-    pub(super) fn run_blocks(&self, work: &KernelWork, next: Blocks<'_>) -> std::result::Result<(), KernelError> {
+    pub(super) fn run_blocks(&self, work: &KernelWork, blocks: Blocks<'_>) -> std::result::Result<(), KernelError> {
         let function = self.function();
         let mut parameters = vec![0; function.parameter_bytes as usize];
         let mut values = &work.values[..];
@@ -186,19 +189,25 @@ impl PtxKernel {
             .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
         let mut waiting: VecDeque<BlockRun<'_>> = VecDeque::new();
         let mut idle = Vec::new();
+        // Blocks of one launch have the same size, but for functions that they call.
+        let mut most_blocks = if work.cooperative { usize::MAX } else { MOST_BLOCKS };
         let mut left = 0..0;
         let mut begin = || {
             if left.is_empty() {
-                left = next()?;
+                left = (blocks.next)()?;
             }
             left.next()
         };
         loop {
-            let begun = if waiting.len() < MOST_BLOCKS { begin() } else { None };
+            let begun = if waiting.len() < most_blocks { begin() } else { None };
             let mut run = match begun {
                 Some(block) => {
                     let mut run = idle.pop().unwrap_or_else(|| BlockRun::new(&launch));
                     run.start(block);
+                    if !work.cooperative {
+                        let room = usize::try_from(MOST_BYTES / run.memory_bytes().max(1)).unwrap_or(usize::MAX);
+                        most_blocks = most_blocks.min(room.max(1));
+                    }
                     run
                 }
                 None => match waiting.pop_front() {
@@ -208,6 +217,8 @@ impl PtxKernel {
             };
             match run.step(TURN) {
                 Progress::Done => idle.push(run),
+                // What it waits for may not come any more.
+                Progress::Yielded if (blocks.has_failed)() => return Ok(()),
                 Progress::Yielded => {
                     // It may wait for a block of another thread.
                     std::thread::yield_now();

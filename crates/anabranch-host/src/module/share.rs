@@ -1,11 +1,11 @@
 //! One stage of a kernel that several threads run together.
 
-use super::kernel::{KernelError, KernelWork, run_share};
+use super::kernel::{Blocks, KernelError, KernelWork, run_share};
 use crate::engine::{Engine, Pace, Partition, Task};
 use crate::ranks;
 use anabranch_sync::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 
 /// Spins before the thread that runs the stream sleeps until the others have finished.
@@ -24,6 +24,7 @@ struct Participants {
 #[derive(Debug)]
 pub(super) struct Share {
     next: AtomicU64,
+    has_failed: AtomicBool,
     blocks: u64,
     chunk: u64,
     stage: usize,
@@ -43,6 +44,7 @@ impl Share {
     ) -> Arc<Self> {
         Arc::new(Self {
             next: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
             blocks,
             chunk,
             stage,
@@ -103,9 +105,11 @@ impl Share {
             let begin = self.next.fetch_add(self.chunk, Ordering::Relaxed);
             (begin < self.blocks).then(|| begin..begin.saturating_add(self.chunk).min(self.blocks))
         };
-        let result = run_share(work, self.stage, &mut next);
+        let blocks = Blocks { next: &mut next, has_failed: &|| self.has_failed.load(Ordering::Relaxed) };
+        let result = run_share(work, self.stage, blocks);
         if result.is_err() {
-            // The blocks that nobody has taken are left out.
+            // Blocks that have begun do not go on, and those that nobody has taken are left out.
+            self.has_failed.store(true, Ordering::Relaxed);
             self.next.store(self.blocks, Ordering::Relaxed);
         }
         result

@@ -47,6 +47,8 @@ struct Block<'l> {
     performed: u64,
     /// Nothing is left to run: the block has not begun, has ended or has failed.
     ended: bool,
+    /// There was no memory for the warps.
+    lacks_memory: bool,
 }
 
 // SAFETY: the pointers within are to memory that the run owns, and to regions that any thread may access, as `GlobalMemory`
@@ -60,14 +62,18 @@ impl std::fmt::Debug for BlockRun<'_> {
 }
 
 impl<'l> BlockRun<'l> {
-    /// Memory for one block.
+    /// Memory for one block. If there is none, each block that is run fails with [`Detail::OutOfMemory`].
     pub fn new(launch: &'l Launch<'l>) -> BlockRun<'l> {
         let threads: u32 = launch.geometry.block.iter().product();
-        let shared = Buffer::new(launch.geometry.total_shared as usize);
+        let warps: Option<Vec<_>> = (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect();
+        let memory = warps.zip(Buffer::new(launch.geometry.total_shared as usize));
+        let lacks_memory = memory.is_none();
+        let (warps, shared) = memory.unwrap_or_default();
         BlockRun {
             block: Block {
                 launch,
-                warps: (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect(),
+                warps,
+                lacks_memory,
                 barriers: Default::default(),
                 waiting: 0,
                 index: [0; 3],
@@ -91,6 +97,11 @@ impl<'l> BlockRun<'l> {
         self.checker = launch.options.checked.then(|| Checker::new(launch, index));
     }
 
+    /// The memory that it takes up, in bytes: registers, local memory and shared memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.block.warps.iter().map(Warp::memory_bytes).sum::<u64>() + self.shared.bytes() as u64
+    }
+
     /// Operations that the block has performed, of one warp each.
     pub fn performed(&self) -> u64 {
         self.block.performed
@@ -102,6 +113,10 @@ impl<'l> BlockRun<'l> {
             return Progress::Done;
         }
         let launch = self.block.launch;
+        if self.block.lacks_memory {
+            let failure = super::warp::failure_of(FaultCode::LAUNCH_FAILED, Detail::OutOfMemory, 0);
+            return self.block.fail(0, *failure, launch.kernel, 0);
+        }
         let around = Surroundings { launch, checker: self.checker.as_ref() };
         // What differs from warp to warp is what they fill in.
         let mut lanes = Lanes {
@@ -141,7 +156,7 @@ impl Block<'_> {
     fn start(&mut self, index: [u32; 3]) {
         self.index = index;
         for warp in &mut self.warps {
-            warp.start(self.launch);
+            warp.start();
         }
         if self.waiting != 0 {
             self.barriers = Default::default();
@@ -179,8 +194,9 @@ impl Block<'_> {
             let before = budget;
             lanes.threads = &threads[index];
             let stop = self.warps[index].run(around, lanes, &mut budget);
-            self.performed += before - budget;
-            left = left.saturating_sub(before - budget);
+            let performed = before - budget;
+            self.performed += performed;
+            left = left.saturating_sub(performed);
             self.next = index + 1;
             let mut yielded = false;
             match stop {
@@ -204,7 +220,8 @@ impl Block<'_> {
                 let (function, place, lane) = self.somewhere(index);
                 return self.fail(index, Failure { lane, ..*failure }, function, place);
             }
-            yields = if yielded { yields + 1 } else { 0 };
+            // A warp that has done nothing has only begun another round of its parts.
+            yields = if yielded { yields + 1 } else { yields * usize::from(performed == 0) };
             if yields > self.warps.len() {
                 return Progress::Yielded;
             }
@@ -276,7 +293,7 @@ impl Block<'_> {
             line,
             source: source.map(|(file, line)| (file.to_owned(), line)),
             block: self.index,
-            thread: launch.thread(self.warps[index].number, failure.lane & 31),
+            thread: launch.thread(index as u32, failure.lane & 31),
             address: failure.address,
             bytes: failure.bytes,
             space: if failure.address.is_some() { failure.space } else { Space::Generic },

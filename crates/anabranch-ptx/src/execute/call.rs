@@ -13,14 +13,15 @@ use crate::program::function_of;
 const FRAMES_LIMIT: u64 = 1 << 28;
 
 impl Warp {
-    /// A frame of a function, used before if there is one.
-    pub(crate) fn new_frame(&mut self, launch: &Launch<'_>, function: u32) -> Frame {
+    /// A frame of a function, used before if there is one. `None`: there is no memory.
+    pub(crate) fn new_frame(&mut self, launch: &Launch<'_>, function: u32) -> Option<Frame> {
         if let Some(index) = self.free.iter().position(|frame| frame.function == function) {
-            return self.free.swap_remove(index);
+            return Some(self.free.swap_remove(index));
         }
         let bytes = launch.program.function(function).code.frame_bytes;
+        let frame = Frame::new(function, bytes, &launch.program.functions[function as usize])?;
         self.frame_bytes += u64::from(bytes);
-        Frame::new(function, bytes, &launch.program.functions[function as usize])
+        Some(frame)
     }
 
     fn site<'l>(&self, index: usize, op: &Op, launch: &Launch<'l>) -> &'l Site {
@@ -137,7 +138,8 @@ impl Warp {
         if too_deep {
             return Err(failure_of(FaultCode::HARDWARE_STACK_ERROR, Detail::CallDepth, first));
         }
-        self.grow_local(needed);
+        let no_memory = || failure_of(FaultCode::LAUNCH_FAILED, Detail::OutOfMemory, first);
+        self.grow_local(needed).ok_or_else(no_memory)?;
         lanes.local = self.local_arena();
         if let Some(checker) = around.checker {
             checker.forget_local(self.number, lanes.taken, local, callee.code.local_bytes.into(), self.local_bytes());
@@ -148,7 +150,7 @@ impl Warp {
                 checker.note_local(self.number, lanes.taken, local + u64::from(to.offset), to.bytes);
             }
         }
-        let mut frame = self.new_frame(launch, function);
+        let mut frame = self.new_frame(launch, function).ok_or_else(no_memory)?;
         frame.parent = Some((part.frame, part.place + 1));
         frame.site = number;
         frame.lanes = lanes.taken;
@@ -221,14 +223,14 @@ impl Warp {
         }
     }
 
-    /// Makes local memory larger, at least twice as large.
-    fn grow_local(&mut self, needed: u64) {
+    /// Makes local memory larger, at least twice as large. `None`: there is no memory.
+    fn grow_local(&mut self, needed: u64) -> Option<()> {
         let old = self.local_bytes();
         if needed <= old {
-            return;
+            return Some(());
         }
         let bytes = needed.max(2 * old).next_multiple_of(64);
-        let larger = Buffer::new(32 * bytes as usize);
+        let larger = Buffer::new(32 * bytes as usize)?;
         for lane in 0..32u64 {
             // SAFETY: both buffers have these bytes of each lane, and the new one is used by nothing else.
             unsafe {
@@ -240,5 +242,6 @@ impl Warp {
             }
         }
         self.local = larger;
+        Some(())
     }
 }

@@ -3,6 +3,9 @@
 use crate::lower::Width;
 use crate::machine::Slot;
 use crate::program::Linked;
+use std::alloc::Layout;
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
 
 /// 64 bytes, aligned for vectors.
 #[repr(C, align(64))]
@@ -10,15 +13,25 @@ use crate::program::Linked;
 struct Line([u8; 64]);
 
 /// Memory that is aligned to 64 bytes and whose address is exposed: operations make pointers from numbers.
+#[derive(Default)]
 pub(crate) struct Buffer {
-    lines: Box<[std::cell::UnsafeCell<Line>]>,
+    lines: Box<[UnsafeCell<Line>]>,
 }
 
 impl Buffer {
-    /// Zeros.
-    pub(crate) fn new(bytes: usize) -> Buffer {
-        let lines = (0..bytes.div_ceil(64)).map(|_| std::cell::UnsafeCell::new(Line([0; 64]))).collect();
-        Buffer { lines }
+    /// Zeros, or `None` if there is no memory. What is never used takes up none where the system gives out memory by its pages.
+    pub(crate) fn new(bytes: usize) -> Option<Buffer> {
+        let count = bytes.div_ceil(64);
+        let layout = Layout::array::<UnsafeCell<Line>>(count).ok()?;
+        if count == 0 {
+            return Some(Buffer::default());
+        }
+        // SAFETY: the layout has a size.
+        let memory = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
+        let lines = NonNull::slice_from_raw_parts(memory.cast::<UnsafeCell<Line>>(), count);
+        // SAFETY: the memory was allocated by the allocator of boxes with the layout of these lines, which are zeros, and nobody
+        // else knows it.
+        Some(Buffer { lines: unsafe { Box::from_raw(lines.as_ptr()) } })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -64,13 +77,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// A frame with its constants.
-    pub(crate) fn new(function: u32, bytes: u32, linked: &Linked) -> Frame {
-        let registers = Buffer::new(bytes as usize);
+    /// A frame with its constants, or `None` if there is no memory.
+    pub(crate) fn new(function: u32, bytes: u32, linked: &Linked) -> Option<Frame> {
+        let registers = Buffer::new(bytes as usize)?;
         for (slot, width, bits) in &linked.constants {
             fill(&registers, *slot, *width, *bits);
         }
-        Frame { registers, function, parent: None, site: 0, lanes: 0, local: 0, depth: 0 }
+        Some(Frame { registers, function, parent: None, site: 0, lanes: 0, local: 0, depth: 0 })
     }
 }
 

@@ -55,7 +55,7 @@ impl Builtin<'_, '_> {
             if left.next_if_eq(&b'.').is_some() {
                 let mut precision = 0;
                 if left.next_if_eq(&b'*').is_some() {
-                    precision = self.number(lane, &mut values, 4)? as u32 as i32;
+                    precision = (self.number(lane, &mut values, 4)? as u32 as i32).clamp(-1, 4096);
                 }
                 while let Some(digit) = left.next_if(u8::is_ascii_digit) {
                     precision = (precision * 10 + i32::from(digit - b'0')).min(4096);

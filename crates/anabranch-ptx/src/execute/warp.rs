@@ -105,12 +105,13 @@ pub(crate) fn places(launch: &Launch<'_>, number: u32) -> [Plane; 3] {
 }
 
 impl Warp {
-    pub(crate) fn new(launch: &Launch<'_>, number: u32) -> Warp {
+    /// With a frame for the kernel. `None`: there is no memory.
+    pub(crate) fn new(launch: &Launch<'_>, number: u32) -> Option<Warp> {
         let total: u32 = launch.geometry.block.iter().product();
         let left = total.saturating_sub(number * 32);
         let all = if left >= 32 { FULL } else { (1 << left) - 1 };
         let bytes = launch.program.function(launch.kernel).code.local_bytes as usize;
-        Warp {
+        let mut warp = Warp {
             number,
             all,
             live: 0,
@@ -118,19 +119,23 @@ impl Warp {
             frames: Vec::new(),
             free: Vec::new(),
             frame_bytes: 0,
-            local: Buffer::new(32 * bytes),
+            local: Buffer::new(32 * bytes)?,
             prepared: false,
-        }
+        };
+        let frame = warp.new_frame(launch, launch.kernel)?;
+        warp.frames.push(frame);
+        Some(warp)
+    }
+
+    /// The memory that it has.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.frame_bytes + self.local.bytes() as u64
     }
 
     /// Begins the kernel.
-    pub(crate) fn start(&mut self, launch: &Launch<'_>) {
+    pub(crate) fn start(&mut self) {
         // The frame of the kernel stays where it is.
-        if self.frames.len() != 1 {
-            self.free.append(&mut self.frames);
-            let frame = self.new_frame(launch, launch.kernel);
-            self.frames.push(frame);
-        }
+        self.free.extend(self.frames.drain(1..));
         self.frames[0].lanes = self.all;
         self.live = self.all;
         self.parts.clear();

@@ -1,0 +1,89 @@
+//! Classes of defects of kernels whose blocks wait for each other, on the software device. `docs/safety.md` lists them all by the
+//! numbers in the tests' names.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::{Context, Instance, LaunchConfig, Module, Status};
+use common::assert_ends;
+
+/// Each block counts itself, and waits until as many have done so. `trap`: block 0 fails instead.
+fn waiting_for_all(trap: bool) -> String {
+    let first = if trap { "@!%p1 trap;" } else { "" };
+    format!(
+        "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry wait(.param .u64 count, .param .u32 blocks)
+{{
+    .reg .u64 %rd<3>; .reg .u32 %r<6>; .reg .pred %p<4>;
+    ld.param.u64 %rd1, [count];
+    ld.param.u32 %r1, [blocks];
+    mov.u32 %r2, %ctaid.x;
+    setp.ne.u32 %p1, %r2, 0;
+    mov.u32 %r5, 0;
+work:
+    add.u32 %r5, %r5, 1;
+    setp.lt.u32 %p3, %r5, 2000;
+    @%p3 bra work;
+    {first}
+    mov.u32 %r2, %tid.x;
+    setp.ne.u32 %p2, %r2, 0;
+    @%p2 bra done;
+    atom.global.add.u32 %r3, [%rd1], 1;
+again:
+    nanosleep.u32 20;
+    ld.volatile.global.u32 %r4, [%rd1];
+    setp.lt.u32 %p3, %r4, %r1;
+    @%p3 bra again;
+done:
+    bar.sync 0;
+    ret;
+}}"
+    )
+}
+
+fn context() -> Context {
+    Instance::builder()
+        .cuda(false)
+        .host_workers(4)
+        .isolated()
+        .build()
+        .unwrap()
+        .device("host")
+        .unwrap()
+        .context()
+        .unwrap()
+}
+
+#[test]
+fn safety_144_all_blocks_of_a_cooperative_launch_run_at_the_same_time() {
+    assert_ends(|| {
+        let context = context();
+        let stream = context.create_stream().unwrap();
+        let kernel = Module::load_ptx(&context, &waiting_for_all(false)).unwrap().kernel("wait").unwrap();
+        for (blocks, threads) in [(100u32, 32u32), (128, 1), (64, 64)] {
+            let mut count = stream.upload(&[0u32]).unwrap();
+            let config = LaunchConfig::new(blocks, threads).cooperative();
+            // SAFETY: the kernel takes the address of a number, which it counts up by atomic operations, and a number.
+            unsafe { stream.launch(&kernel, &config, (&mut count, blocks)) }.unwrap();
+            assert_eq!(stream.download(&count).unwrap(), [blocks]);
+        }
+    });
+}
+
+#[test]
+fn safety_145_a_fault_of_one_block_ends_those_that_wait_for_it() {
+    assert_ends(|| {
+        let context = context();
+        let stream = context.create_stream().unwrap();
+        let kernel = Module::load_ptx(&context, &waiting_for_all(true)).unwrap().kernel("wait").unwrap();
+        let mut count = stream.upload(&[0u32]).unwrap();
+        let config = LaunchConfig::new(64, 64);
+        // SAFETY: the kernel takes the address of a number, which it counts up by atomic operations, and a number.
+        unsafe { stream.launch(&kernel, &config, (&mut count, 64u32)) }.unwrap();
+        assert_eq!(stream.synchronize().unwrap_err().status(), Status::LAUNCH_FAILED);
+    });
+}
