@@ -4,6 +4,9 @@
 //! one after the other means the same. That is done where the driver has no batches, and where it does not take them: in
 //! the legacy default stream, and in captures, whose graphs then have nodes that every driver knows.
 //!
+//! Copies between host memory are made by a thread of the driver ([`on_host`](crate::on_host)) where the driver would wait and must
+//! not, and behind the others. All of them are one submission, so that a capture has all copies of a batch or none.
+//!
 //! A source in plain memory is read during the call: the library copies it to staging memory. Drivers have an attribute for that,
 //! but driver 580 on an H100 was seen to read a source of 256 KiB after the call all the same.
 
@@ -11,6 +14,7 @@ use crate::completion::Completion;
 use crate::error::{ErrorKind, Result};
 use crate::green_context::GreenStream;
 use crate::memory::{Allocation, MemoryAccess};
+use crate::on_host::copy_of_row;
 use crate::staging::StagingBlock;
 use crate::stream::OpenStream;
 use crate::submission::Submission;
@@ -20,6 +24,7 @@ use anabranch_hal::{
     self as hal, ALLOCATION_ALIGNMENT, AttributedCopy, AttributedCopy3d, Call, Copy3d, CopyAttributes, CopyKind,
     CopySourceOrder, Driver, Live, StreamHandle,
 };
+use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -142,15 +147,24 @@ trait Described {
     /// Whether they may be made one after the other.
     fn is_separable(&self) -> bool;
 
-    /// Whether they read plain memory, or a copy of it, which is not there any more when a graph is launched.
-    fn reads_plain_memory(&self) -> bool;
+    /// Whether they use plain memory, or a copy of it, which is not there any more when a graph is launched.
+    fn uses_plain_memory(&self) -> bool;
 
-    /// Makes all of them.
+    /// The copy of that index, if a thread of the driver makes it. `must_not_wait`: that of the caller must not wait.
+    fn on_host(&self, index: usize, must_not_wait: bool) -> Option<Copy3d>;
+
+    /// Makes those of these indices, which are in ascending order.
     ///
     /// # Safety
     /// All ranges are valid until the copies have run, or, for a source that is read during the call, until it returns. No
     /// destination overlaps another range.
-    unsafe fn make_all(&self, driver: &dyn Driver, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> hal::Result<()>;
+    unsafe fn make_together(
+        &self,
+        indices: &[usize],
+        driver: &dyn Driver,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()>;
 
     /// Makes one of them, with no attributes.
     ///
@@ -166,26 +180,31 @@ trait Described {
 }
 
 /// Copies with the kinds of their ends.
-struct Copies {
+struct Copies<'a> {
     copies: Vec<AttributedCopy>,
     kinds: Vec<CopyKind>,
+    /// What they were made of.
+    requested: &'a [BatchCopy<'a>],
     separable: bool,
-    reads_plain_memory: bool,
 }
 
-impl Copies {
-    fn new(copies: &[BatchCopy<'_>], staged: Option<&Staged>) -> Self {
+/// Those of these indices: without copying them where these are all.
+fn chosen<'a, T: Copy>(all: &'a [T], indices: &[usize]) -> Cow<'a, [T]> {
+    if indices.len() == all.len() { all.into() } else { indices.iter().map(|&index| all[index]).collect() }
+}
+
+impl<'a> Copies<'a> {
+    fn new(copies: &'a [BatchCopy<'a>], staged: Option<&Staged>) -> Self {
         let place = |index: usize| staged.and_then(|staged| staged.sources[index]);
         let described = copies.iter().enumerate().map(|(index, copy)| copy.describe(place(index)));
         let (described, kinds) = described.unzip();
         let is_placed = |(index, copy): (usize, &BatchCopy<'_>)| copy.host_source().is_none() || place(index).is_some();
         let separable = copies.iter().enumerate().all(is_placed);
-        let reads_plain_memory = copies.iter().any(|copy| copy.host_source().is_some());
-        Self { copies: described, kinds, separable, reads_plain_memory }
+        Self { copies: described, kinds, requested: copies, separable }
     }
 }
 
-impl Described for Copies {
+impl Described for Copies<'_> {
     fn count(&self) -> usize {
         self.copies.len()
     }
@@ -194,12 +213,29 @@ impl Described for Copies {
         self.separable
     }
 
-    fn reads_plain_memory(&self) -> bool {
-        self.reads_plain_memory
+    fn uses_plain_memory(&self) -> bool {
+        self.requested.iter().any(|copy| copy.host_source().is_some())
     }
 
-    unsafe fn make_all(&self, driver: &dyn Driver, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> hal::Result<()> {
-        if let [one] = self.copies.as_slice() {
+    fn on_host(&self, index: usize, must_not_wait: bool) -> Option<Copy3d> {
+        let BatchCopy { to, from, bytes, .. } = self.requested[index];
+        let would_wait = match from {
+            CopySource::Memory(from) => from.memory.is_pinned() && must_not_wait,
+            CopySource::Host(_) => true,
+        };
+        let AttributedCopy { destination, source, .. } = self.copies[index];
+        (would_wait && to.memory.is_pinned()).then(|| copy_of_row(destination, source, bytes))
+    }
+
+    unsafe fn make_together(
+        &self,
+        indices: &[usize],
+        driver: &dyn Driver,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()> {
+        let copies = chosen(&self.copies, indices);
+        if let [one] = &*copies {
             // SAFETY: the caller promises what this asks for.
             match unsafe { driver.copy_with_attributes_async(call, one, stream) } {
                 Err(failure) if failure.is_missing_symbol() => {}
@@ -207,7 +243,7 @@ impl Described for Copies {
             }
         }
         // SAFETY: the caller promises what this asks for.
-        unsafe { driver.copy_batch_async(call, &self.copies, stream) }
+        unsafe { driver.copy_batch_async(call, &copies, stream) }
     }
 
     unsafe fn make_one(
@@ -224,12 +260,13 @@ impl Described for Copies {
 }
 
 /// Copies of regions.
-struct Regions {
+struct Regions<'a> {
     copies: Vec<AttributedCopy3d>,
-    uses_staging_memory: bool,
+    /// What they were made of.
+    requested: &'a [BatchRegion<'a>],
 }
 
-impl Described for Regions {
+impl Described for Regions<'_> {
     fn count(&self) -> usize {
         self.copies.len()
     }
@@ -238,12 +275,27 @@ impl Described for Regions {
         true
     }
 
-    fn reads_plain_memory(&self) -> bool {
-        self.uses_staging_memory
+    fn uses_plain_memory(&self) -> bool {
+        self.requested.iter().any(|copy| copy.from.is_none() || copy.to.is_none())
     }
 
-    unsafe fn make_all(&self, driver: &dyn Driver, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> hal::Result<()> {
-        if let [one] = self.copies.as_slice() {
+    fn on_host(&self, index: usize, must_not_wait: bool) -> Option<Copy3d> {
+        let BatchRegion { to, from, copy, .. } = self.requested[index];
+        // Staging memory is pinned memory.
+        let is_between_pinned = [to, from].into_iter().flatten().all(|memory| memory.is_pinned());
+        let uses_staging_memory = to.is_none() || from.is_none();
+        (is_between_pinned && (must_not_wait || uses_staging_memory)).then_some(copy)
+    }
+
+    unsafe fn make_together(
+        &self,
+        indices: &[usize],
+        driver: &dyn Driver,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()> {
+        let copies = chosen(&self.copies, indices);
+        if let [one] = &*copies {
             // SAFETY: the caller promises what this asks for.
             match unsafe { driver.copy_3d_with_attributes_async(call, one, stream) } {
                 Err(failure) if failure.is_missing_symbol() => {}
@@ -251,7 +303,7 @@ impl Described for Regions {
             }
         }
         // SAFETY: the caller promises what this asks for.
-        unsafe { driver.copy_3d_batch_async(call, &self.copies, stream) }
+        unsafe { driver.copy_3d_batch_async(call, &copies, stream) }
     }
 
     unsafe fn make_one(
@@ -320,7 +372,7 @@ impl OpenStream {
             .collect();
         let described = Regions {
             copies: copies.iter().map(|one| AttributedCopy3d { copy: one.copy, attributes: one.attributes }).collect(),
-            uses_staging_memory: copies.iter().any(|copy| copy.from.is_none() || copy.to.is_none()),
+            requested: copies,
         };
         // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which these
         // are some, and that they do not overlap.
@@ -343,30 +395,42 @@ impl OpenStream {
         copies: &impl Described,
     ) -> Result<()> {
         trace::queued!(stream = self.id(), copies = copies.count(), "{operation}");
-        let submission = Submission::begin_at(self, operation, location)?;
+        let mut submission = Submission::begin_at(self, operation, location)?;
+        if copies.uses_plain_memory() {
+            submission = submission.not_capturable();
+            submission.refuse_while_capturing()?;
+        }
         for access in accesses {
             access.memory.require_context(self, operation)?;
         }
         let excluding = submission.order(accesses.iter().copied())?;
-        // The memory may have drawn the stream into a capture.
-        if copies.reads_plain_memory() {
-            submission.refuse_while_capturing()?;
-        }
+        // From here on, it is known whether the stream captures: its memory may have drawn it into a capture.
+        let must_not_wait = self.must_not_wait(accesses);
+        let on_host = |index: &usize| !self.is_capturing() && copies.on_host(*index, must_not_wait).is_some();
+        let (on_host, by_driver): (Vec<usize>, Vec<usize>) = (0..copies.count()).partition(on_host);
         let driver = self.context().driver();
         let mut apart = self.takes_no_batches();
         let mut queued = Ok(());
-        if !apart {
+        if !apart && !by_driver.is_empty() {
             // SAFETY: the caller promises what this asks for.
-            queued = submission.queue(|call, stream| unsafe { copies.make_all(driver, call, stream) });
+            queued = submission.queue(|call, stream| unsafe { copies.make_together(&by_driver, driver, call, stream) });
             apart =
                 copies.is_separable() && queued.as_ref().is_err_and(|error| error.kind() == ErrorKind::MissingSymbol);
         }
         if apart {
-            queued = (0..copies.count()).try_for_each(|index| {
+            queued = by_driver.iter().try_for_each(|&index| {
                 // SAFETY: the caller promises what this asks for.
                 submission.queue(|call, stream| unsafe { copies.make_one(index, driver, call, stream) })
             });
         }
+        let mut on_host = on_host.into_iter().filter_map(|index| copies.on_host(index, must_not_wait));
+        queued = queued.and_then(|()| {
+            on_host.try_for_each(|copy| {
+                // SAFETY: the caller promises what this asks for. Pinned memory is freed, and staging memory used again, when the
+                // copies have run.
+                submission.queue(|call, stream| unsafe { submission.put_on_host(&copy, call, stream) })
+            })
+        });
         // Some may have been made where a later one was refused.
         submission.note_even_if_refused(&queued);
         submission.finish(accesses.iter().copied());

@@ -92,8 +92,8 @@ struct Inner {
     nodes: NodeTable,
     /// Placeholders of conditional nodes, if this capture is a part of another.
     conditions: Vec<CapturedCondition>,
-    /// Uses of memory in conditional parts that have been captured, by the id of the part's graph, until its node is captured.
-    inside: Vec<(u64, u64, Access)>,
+    /// Uses of memory in conditional parts that have been captured, until the node of the part is captured.
+    inside: Vec<InsidePart>,
     /// How many levels of graphs in nodes were captured, those around this one included.
     levels: usize,
     /// What is true of what was captured, without `has_early_edges`.
@@ -117,6 +117,16 @@ struct Inner {
     is_broken: bool,
     /// Whether a call of a recapture has failed, and with it the recapture.
     has_failed: bool,
+}
+
+/// A use of memory in a conditional part that has been captured.
+struct InsidePart {
+    /// The id of the part's graph.
+    part: u64,
+    address: u64,
+    access: Access,
+    /// Whether the node of the part is being captured at this moment, by who captures.
+    is_closing: bool,
 }
 
 /// The capture that a stream is a member of, if it was begun through this library.
@@ -161,12 +171,15 @@ impl CaptureState {
         recapture: Option<RecaptureRecord>,
     ) -> Arc<Self> {
         let graph = into.map_or_else(next_graph_id, |into| into.id());
+        let mut retained = Retained::default();
+        // Nodes belong to the contexts of the streams that they are captured in.
+        retained.add(origin.context());
         let inner = Inner {
             has_ended: false,
             is_ending: false,
             members: Vec::new(),
             history: CapturedHistory::default(),
-            retained: Retained::default(),
+            retained,
             nodes: NodeTable::new(graph),
             conditions: Vec::new(),
             inside: Vec::new(),
@@ -338,6 +351,9 @@ impl CaptureState {
         let mut inner = self.inner.lock();
         if inner.has_ended || inner.is_ending {
             return inner.has_ended;
+        }
+        if !Arc::ptr_eq(stream.context(), &self.context) {
+            inner.retained.add(stream.context());
         }
         let shared = stream.shared();
         if !inner.members.iter().any(|known| known.as_ptr() == Arc::as_ptr(shared)) {

@@ -33,7 +33,8 @@ impl Extension for ConditionalSetter {
     fn close(&mut self, context: &ClosingContext<'_>) {
         if let Some((module, _)) = self.loaded.get_mut().take() {
             let call = Call::new(context.context, "unloading a module");
-            // SAFETY: graphs hold a reference to their context, so none is left that could launch from the module.
+            // SAFETY: graphs hold a reference to their context, and to those of the streams that they were captured in, so that none
+            // is left that could launch from the module.
             let unloaded = unsafe { context.driver.module_unload(&call, module) };
             drop_error::report(unloaded.during(call.operation, String::new));
         }

@@ -40,10 +40,10 @@ pub struct ExecutableCore {
     handle: ExecutableGraphHandle,
     /// The graph that it was made from, whose nodes identify those of the executable graph.
     source: Arc<GraphObject>,
-    /// How often that graph had been rewired by then.
-    rewirings: u64,
     /// How many conditional values that graph had.
     values: usize,
+    /// Whether that graph had memory whose allocation was captured.
+    has_captured_memory: bool,
     /// The memory that a launch leaves allocated.
     left: Vec<Range<u64>>,
     state: Mutex<State>,
@@ -63,7 +63,11 @@ struct State {
     is_of_memory_only: bool,
     /// Whether a node has ever been disabled.
     had_disabled_nodes: bool,
-    /// Whether it was last updated from another graph, whose conditional values it has.
+    /// The nodes that are disabled, unless an update has moved them.
+    disabled: Vec<Node>,
+    /// Whether it may have been updated, so that it is not known which node does what: an update pairs nodes by the driver's rules.
+    is_updated: bool,
+    /// Whether it may have been updated from another graph last, whose conditional values it has.
     has_other_values: bool,
     launches: Launches,
 }
@@ -79,6 +83,8 @@ impl State {
             traits,
             is_of_memory_only,
             had_disabled_nodes,
+            disabled: Vec::new(),
+            is_updated: false,
             has_other_values: false,
             launches,
         };
@@ -158,14 +164,14 @@ impl ExecutableCore {
             .during(operation, || source.place())
             .map_err(explain_instantiation)?;
         let (retained, left) = (guard.retained().clone(), guard.left().to_vec());
-        let (rewirings, values) = (guard.rewirings(), guard.values().len());
+        let (values, has_captured_memory) = (guard.values().len(), guard.has_captured_memory());
         drop(guard);
         Ok(Arc::new(Self {
             context: context.clone(),
             handle,
             source: source.clone(),
-            rewirings,
             values,
+            has_captured_memory,
             left,
             state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained, traits)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
@@ -369,23 +375,19 @@ impl ExecutableCore {
         self.context.require_same_driver(graph.context(), operation).map_err(refused)?;
         let mut state = self.lock(operation).map_err(refused)?;
         let mut guard = graph.lock(operation).map_err(refused)?;
+        self.refuse_to_move_disabled(&state, operation).map_err(refused)?;
         let call = self.context.call(operation);
-        // Each node gets the work of the node in the same place of the structure. That is the node itself only as long as the graph
-        // has the nodes and edges that it was instantiated with.
-        let pairs_itself = graph.shares_lock(&self.source) && guard.rewirings() == self.rewirings;
-        let retained = if pairs_itself {
-            guard.retained().clone()
-        } else {
-            RetainedByNode::of_all(guard.retained().all().clone())
-        };
+        // Each node gets the work of a node in the same place of the structure, of which there may be several, in the graph that it
+        // was made from too. So what is retained belongs to no node, and giving a node other work releases none of it.
+        let retained = RetainedByNode::of_all(guard.retained().all().clone());
         state.retained.merge(retained.all());
+        state.is_updated = true;
         state.traits.add(guard.traits());
         // SAFETY: what the graph's nodes refer to is retained.
         let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
         let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
-        if updated.is_ok() {
-            state.has_other_values = !graph.shares_lock(&self.source);
-        }
+        let is_of_other = !graph.shares_lock(&self.source);
+        state.has_other_values = is_of_other || (updated.is_err() && state.has_other_values);
         state.note_retained();
         let launches = state.launches.clone();
         let updated = updated.map_err(|failure| {
@@ -435,7 +437,7 @@ impl ExecutableCore {
         state.traits.add(GraphTraits::of_node(&work.parameters));
         child.iter().for_each(|child| state.traits.add(child.traits()));
         let changed = guard.node(node, operation).and_then(|handle| {
-            guard.refuse_initializer(handle, operation)?;
+            guard.refuse_initializer(handle, state.is_updated, operation)?;
             // SAFETY: what the work refers to is retained; a child is copied, and locked.
             self.driver_call(operation, |driver, call| unsafe {
                 driver.executable_set_node_parameters(call, self.live(&state), handle, &work.parameters)
@@ -471,13 +473,20 @@ impl ExecutableCore {
         let mut state = self.lock(operation)?;
         let source = self.source.lock(operation)?;
         let handle = source.node(node, operation)?;
-        source.refuse_initializer(handle, operation)?;
+        source.refuse_initializer(handle, state.is_updated, operation)?;
         state.had_disabled_nodes |= !enabled;
         // SAFETY: the node does what it did before, or nothing, and what it refers to is retained. It does not write memory that
         // other nodes rely on being written.
-        self.driver_call(operation, |driver, call| unsafe {
+        let set = self.driver_call(operation, |driver, call| unsafe {
             driver.executable_set_node_enabled(call, self.live(&state), handle, enabled)
-        })
+        });
+        let may_be_set = set.as_ref().map_or_else(|error| !error.is_without_effect(), |()| true);
+        if may_be_set && enabled && set.is_ok() {
+            state.disabled.retain(|&disabled| disabled != node);
+        } else if may_be_set && !enabled && !state.disabled.contains(&node) {
+            state.disabled.push(node);
+        }
+        set
     }
 
     /// Whether a kernel, copy or fill node is enabled.

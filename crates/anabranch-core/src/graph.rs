@@ -80,7 +80,7 @@ impl GraphObject {
         let operation = "changing a node of a graph";
         let (mut guard, child, references) = self.prepare(work, operation)?;
         let changed = guard.node(node, operation).and_then(|handle| {
-            guard.refuse_initializer(handle, operation)?;
+            guard.refuse_initializer(handle, false, operation)?;
             // SAFETY: the graph retains what the work refers to; a child is copied, and locked.
             self.driver_call(&guard, operation, |driver, call, _| unsafe {
                 driver.graph_node_set_parameters(call, handle, &work.parameters)
@@ -264,7 +264,6 @@ impl GraphObject {
         let operation = "adding edges to a graph";
         let mut guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
-        guard.rewire();
         let mut added = 0;
         // CUDA gives all edges of one call the data of the first.
         for group in edges.chunk_by(|edge, next| edge.data == next.data) {
@@ -296,9 +295,8 @@ impl GraphObject {
     #[track_caller]
     pub fn remove_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "removing edges from a graph";
-        let mut guard = self.lock(operation)?;
+        let guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
-        guard.rewire();
         // SAFETY: the nodes of the edges are of this graph.
         self.driver_call(&guard, operation, |driver, call, graph| unsafe {
             driver.graph_remove_edges(call, graph, &edges)

@@ -88,8 +88,6 @@ struct TreeState {
     traits: GraphTraits,
     /// The conditional values of the graph and its bodies, in the order in which they were created.
     values: Vec<ConditionalHandle>,
-    /// How often nodes were removed, or edges between nodes that are there added or removed.
-    rewirings: u64,
     /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
     is_broken: bool,
     /// Whether a capture into the graph has not ended. Only that capture uses the graph, which the driver destroys if the capture
@@ -128,6 +126,10 @@ impl GraphObject {
     ) -> Arc<Self> {
         let graphs =
             HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new(), conditionals: HashMap::new() })]);
+        let mut retained = retained;
+        // Nodes belong to it. What is made of the graph retains it with everything else: children, bodies and updates of graphs of
+        // other contexts.
+        retained.add(context);
         let retained = RetainedByNode::of_all(retained);
         let state = TreeState { retained, graphs, ..TreeState::default() };
         let state = Mutex::with_order(ranks::GRAPH, id, state);
@@ -397,20 +399,8 @@ impl GraphGuard<'_> {
         self.tree.values.push(value);
     }
 
-    /// How often the graph was [rewired](Self::rewire).
-    pub(crate) fn rewirings(&self) -> u64 {
-        self.tree.rewirings
-    }
-
-    /// Notes that nodes, or edges between nodes that are there, are about to change: an update no longer pairs each node with
-    /// itself, although the graph may have as many nodes and edges as before.
-    pub(crate) fn rewire(&mut self) {
-        self.tree.rewirings += 1;
-    }
-
     /// Forgets a node that was removed, and what is in its bodies.
     pub fn remove(&mut self, node: Node) -> Vec<Released> {
-        self.rewire();
         let nodes = self.nodes();
         nodes.table.remove(node);
         nodes.conditionals.remove(&node);
@@ -486,6 +476,11 @@ impl GraphGuard<'_> {
         self.tree.left.extend(left);
     }
 
+    /// Whether there is memory whose allocation was captured.
+    pub(crate) fn has_captured_memory(&self) -> bool {
+        !self.tree.captured.is_empty()
+    }
+
     /// Notes memory that a node allocates.
     pub fn allocates(&mut self, memory: Range<u64>) {
         self.tree.left.push(memory);
@@ -507,7 +502,7 @@ impl GraphGuard<'_> {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if it allocates memory in captured work, or has conditional nodes.
     pub fn require_recapturable(&self, operation: &'static str) -> Result<()> {
         let has_bodies = self.tree.graphs.values().any(|nodes| !nodes.bodies.is_empty());
-        if self.tree.captured.is_empty() && !has_bodies {
+        if !self.has_captured_memory() && !has_bodies {
             return Ok(());
         }
         let message = "a graph that allocates memory, or has conditional nodes, cannot be captured again";
@@ -517,12 +512,17 @@ impl GraphGuard<'_> {
     }
 
     /// Refuses a node that fills memory whose allocation was captured. Other nodes read that memory, and may only read what
-    /// was written.
+    /// was written. `may_be_any`: an executable graph was updated, and its node may do what another fill node of the graph does.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)`.
-    pub fn refuse_initializer(&self, node: Live<'_, GraphNodeHandle>, operation: &'static str) -> Result<()> {
-        if self.tree.captured.is_empty() {
+    pub fn refuse_initializer(
+        &self,
+        node: Live<'_, GraphNodeHandle>,
+        may_be_any: bool,
+        operation: &'static str,
+    ) -> Result<()> {
+        if !self.has_captured_memory() {
             return Ok(());
         }
         let context = &self.object.context;
@@ -532,8 +532,13 @@ impl GraphGuard<'_> {
             // Some kinds of nodes cannot be read, and none of those fills.
             _ => return Ok(()),
         };
-        if self.tree.captured.iter().any(|memory| memory.contains(&filled)) {
-            let message = "the node fills memory that the graph allocates, and other nodes read";
+        let fills_captured = self.tree.captured.iter().any(|memory| memory.contains(&filled));
+        if fills_captured || may_be_any {
+            let message = if fills_captured {
+                "the node fills memory that the graph allocates, and other nodes read"
+            } else {
+                "since the update, the node may fill memory that the graph allocates, and other nodes read"
+            };
             return Err(Error::argument(Status::INVALID_VALUE, operation, message)
                 .with_hint("capture the graph again to fill the memory in another way")
                 .at(self.object.place()));

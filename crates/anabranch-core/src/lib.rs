@@ -66,6 +66,7 @@ pub mod memory_pool;
 pub mod module;
 pub mod node;
 pub mod node_work;
+pub mod on_host;
 pub mod panics;
 mod process_exit;
 mod ranks;

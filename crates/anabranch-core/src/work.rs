@@ -7,12 +7,13 @@ use crate::host_work::{self, Launching, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::memory_pool::MemoryPoolCore;
 use crate::module::ModuleCore;
+use crate::on_host::{copy_of_row, is_between_pinned};
 use crate::stream::{Capture, OpenStream};
 use crate::submission::Submission;
 use crate::trace;
 use anabranch_hal::{
-    Capabilities, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, FillPattern, Status, Value, ValueOperation,
-    WaitValueFlags, WriteValueFlags,
+    Call, Capabilities, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, FillPattern, Live, Status, StreamHandle, Value,
+    ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ impl OpenStream {
         function: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
         trace::queued!(stream = self.id(), "{operation}");
-        let submission = Submission::begin(self, operation)?.host_bound();
+        // Where a capture uses the memory, the driver would refuse the function when the stream has joined the capture.
+        let submission = Submission::begin(self, operation)?.host_bound().not_capturable();
         let work = host_work::host_function(function, self.id(), self.shared().panics());
         submission
             .submit(accesses, |call, stream| self.context().driver().stream_launch_host_function(call, stream, work))
@@ -263,7 +265,7 @@ impl OpenStream {
     /// Copies `bytes` bytes between two pieces of memory.
     ///
     /// # Safety
-    /// Both ranges are within their memory.
+    /// Both ranges are within their memory, and do not overlap.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
@@ -274,18 +276,20 @@ impl OpenStream {
         trace::queued!(bytes, stream = self.id(), ?kind, "copying");
         let submission = Submission::begin(self, "copying")?;
         let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
-        // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this is
-        // one.
-        submission.submit(&accesses, |call, stream| unsafe {
-            self.context().driver().copy_async(call, kind, to.address.0, from.address.0, bytes, stream)
-        })
+        let (to, from) = (to.address.0, from.address.0);
+        let copy = |call: &Call<'_>, stream: Live<'_, StreamHandle>| {
+            // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this
+            // is one.
+            unsafe { self.context().driver().copy_async(call, kind, to, from, bytes, stream) }
+        };
+        // SAFETY: the same, and that the ranges do not overlap.
+        unsafe { submission.submit_copy(&accesses, || copy_of_row(to, from, bytes), copy) }
     }
 
-    /// Copies `bytes` bytes of device memory of one context to device memory of another. The stream belongs to either
-    /// context.
+    /// Copies `bytes` bytes of memory of one context to memory of another. The stream belongs to either context.
     ///
     /// # Safety
-    /// Both ranges are within their memory.
+    /// Both ranges are within their memory, and do not overlap.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to neither context; `CUDA_ERROR_INVALID_DEVICE (101)` if
@@ -298,8 +302,12 @@ impl OpenStream {
         let (destination, source) = (to.memory.context(), from.memory.context());
         let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
         // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this is
-        // one, and which holds a reference to its context.
+        // one, and which holds a reference to its context, and that they do not overlap.
         submission.submit_reached(&accesses, |call, stream| unsafe {
+            if is_between_pinned(&accesses) && !self.is_capturing() && self.must_not_wait(&accesses) {
+                let copy = copy_of_row(to.address.0, from.address.0, bytes);
+                return submission.put_on_host(&copy, call, stream);
+            }
             let (to_context, from_context) = (destination.live(), source.live());
             self.context().driver().copy_peer_async(
                 call,
@@ -330,7 +338,7 @@ impl OpenStream {
     /// Copies a region of memory of one context to memory of another. The stream belongs to either context.
     ///
     /// # Safety
-    /// Both regions are within their memory.
+    /// Both regions are within their memory, and do not overlap.
     ///
     /// # Errors
     /// Same as [`copy_peer`](Self::copy_peer).
@@ -340,8 +348,12 @@ impl OpenStream {
         let submission = self.begin_peer_copy("copying a region between contexts", to, from)?;
         let accesses = [MemoryAccess::read(from), MemoryAccess::write(to)];
         // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this is
-        // one, and which holds a reference to its context.
+        // one, and which holds a reference to its context, and that they do not overlap.
         submission.submit_reached(&accesses, |call, stream| unsafe {
+            // The driver's function takes device memory.
+            if is_between_pinned(&accesses) && !self.is_capturing() {
+                return submission.put_on_host(copy, call, stream);
+            }
             let (to, from) = (to.context().live(), from.context().live());
             self.context().driver().copy_3d_peer_async(call, copy, to, from, stream)
         })
@@ -376,10 +388,11 @@ impl OpenStream {
         })
     }
 
-    /// Copies a region between two pieces of memory, for a call that does what `operation` says.
+    /// Copies a region between two pieces of memory, from the first access to the second, for a call that does what `operation`
+    /// says. If one of them is plain memory, there is no access to it.
     ///
     /// # Safety
-    /// Both regions are within their memory.
+    /// Both regions are valid until the copy has run, or within their memory, and do not overlap.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
@@ -387,9 +400,13 @@ impl OpenStream {
     pub unsafe fn copy_3d(&self, operation: &'static str, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
         trace::queued!(stream = self.id(), extent = ?copy.extent, "{operation}");
         let submission = Submission::begin(self, operation)?;
-        // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this is
-        // one.
-        submission.submit(accesses, |call, stream| unsafe { self.context().driver().copy_3d_async(call, copy, stream) })
+        let by_driver = |call: &Call<'_>, stream: Live<'_, StreamHandle>| {
+            // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this
+            // is one.
+            unsafe { self.context().driver().copy_3d_async(call, copy, stream) }
+        };
+        // SAFETY: the same, and that the regions do not overlap.
+        unsafe { submission.submit_copy(accesses, || *copy, by_driver) }
     }
 
     /// Copies from plain host memory.

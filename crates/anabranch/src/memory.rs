@@ -37,7 +37,6 @@ pub use scope::{ScopedStream, StreamScope};
 pub use slice::{BufferSlice, BufferSliceMut};
 pub use virtual_memory::{AddressRange, PhysicalMemory};
 
-use buffer::copied_bytes;
 pub(crate) use buffer::zeroed_vector;
 pub(crate) use copy::require_equal_lengths;
 pub(crate) use copy_3d::{region_copy, region_from_host, region_to_host};

@@ -3,7 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use anabranch::hal::{Capabilities, DeviceProperties, Driver, Forward, Layered};
-use anabranch::{BatchCopy, CaptureMode, DeviceOrdinal, Instance};
+use anabranch::{
+    BatchCopy, BatchRegion, CaptureMode, DeviceOrdinal, Instance, NodeWork, PinnedBuffer, Region, Stream, Volume,
+    VolumeMut,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
 /// A driver whose calls that wait keep others waiting, so that a thread of it copies between pinned memory.
@@ -21,6 +25,63 @@ unsafe impl Forward for KeepsOthersWaiting {
         properties.capabilities.remove(Capabilities::CONCURRENT_BLOCKING_CALLS);
         Ok(properties)
     }
+}
+
+/// Batches of copies of one element each, beside a thread that begins captures. `copy`: copies from the first to the second.
+fn beside_captures(copy: fn(&Stream, &mut PinnedBuffer<u32>, &PinnedBuffer<u32>) -> anabranch::Result<()>) {
+    let context = Instance::new().unwrap().device("host").unwrap().context().unwrap();
+    let stream = context.create_stream().unwrap();
+    let [mut from, mut to] = [(); 2].map(|()| context.allocate_pinned::<u32>(64).unwrap());
+    // A graph retains the memory, so that a thread of the driver makes the copies.
+    let mut graph = context.create_graph().unwrap();
+    graph.add((), NodeWork::fill(to.slice_mut(..1).unwrap(), 0u32).unwrap()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                stream.begin_capture(CaptureMode::Relaxed).unwrap();
+                std::thread::yield_now();
+                stream.end_capture().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        for round in 1..=1500u32 {
+            from.write(|from| from.fill(round)).unwrap();
+            let copied = copy(&stream, &mut to, &from);
+            let found = to.read(|to| to.iter().filter(|&&value| value == round).count()).unwrap();
+            assert!([0, 64].contains(&found), "round {round}: {found} of 64, {copied:?}");
+            copied.unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn safety_143_a_capture_has_all_of_a_batch_between_pinned_memory_or_nothing() {
+    beside_captures(|stream, to, from| {
+        let (from, mut rest, mut copies) = (from.slice(..)?, to.slice_mut(..)?, Vec::new());
+        for index in 0..64 {
+            let (to, others) = rest.split_at(1)?;
+            copies.push(BatchCopy::new(to, from.slice(index..=index)?)?);
+            rest = others;
+        }
+        stream.copy_batch(copies)
+    });
+}
+
+#[test]
+fn safety_143_a_capture_has_all_of_a_batch_of_regions_between_pinned_memory_or_nothing() {
+    beside_captures(|stream, to, from| {
+        let (from, mut rest, mut copies) = (from.slice(..)?, to.slice_mut(..)?, Vec::new());
+        let one = Region { extent: [1, 1, 1], ..Region::default() };
+        for index in 0..64 {
+            let (to, others) = rest.split_at(1)?;
+            let from = Volume::new(from.slice(index..=index)?, 1, 1);
+            copies.push(BatchRegion::new(VolumeMut::new(to, 1, 1), from, &one)?);
+            rest = others;
+        }
+        stream.copy_region_batch(copies)
+    });
 }
 
 #[test]

@@ -159,3 +159,23 @@ fn safety_108_a_condition_within_another_one_uses_no_memory_of_its_parts() {
     graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
     assert_eq!(stream.download(&*memory.borrow()).unwrap(), [8]);
 }
+
+#[test]
+fn safety_108_a_condition_captured_within_another_one_may_use_what_its_own_part_uses() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let one = stream.upload(&[1u32]).unwrap();
+    let (mut again, mut filled) = (stream.upload(&[1u32]).unwrap(), stream.upload(&[0u32]).unwrap());
+    stream.synchronize().unwrap();
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        // Captured in the outer graph, before the node of the outer condition.
+        scope.capture_if(&one, |_| {
+            scope.capture_while(&mut again, |part, again| {
+                part.fill(&mut filled, 5u32)?;
+                part.fill(again.reborrow(), 0u32)
+            })
+        })
+    });
+    graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!((stream.download(&filled).unwrap(), stream.download(&again).unwrap()), (vec![5], vec![0]));
+}

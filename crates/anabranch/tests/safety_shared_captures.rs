@@ -8,8 +8,9 @@ mod common;
 use anabranch::hal::{self, Call, Driver, FillPattern, Forward, GraphHandle, Layered, Live};
 use anabranch::hal::{AddedNode, Dependency, NodeParameters};
 use anabranch::{
-    CaptureMode, ConditionalKind, Context, ContextFlags, DevicePointer, DualModule, HostFunction, Instance,
-    LaunchConfig, Node, NodeWork, Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
+    BatchCopy, BatchRegion, CaptureMode, ConditionalKind, Context, ContextFlags, DevicePointer, DualModule,
+    HostFunction, Instance, LaunchConfig, Node, NodeWork, PinnedBuffer, Region, Status, Stream, StreamFlags,
+    StreamHandle, Volume, VolumeMut, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, is_a_chain, is_behind};
 use std::fmt;
@@ -291,6 +292,100 @@ fn safety_50_refused_work_does_not_draw_its_stream_into_the_capture_of_its_memor
     });
     captured.unwrap().instantiate().unwrap().launch(&other).unwrap();
     assert_eq!(other.download(&buffer).unwrap(), [7; 4]);
+}
+
+/// A thread of the driver copies between pinned memory that graphs retain, which no driver captures.
+#[test]
+fn safety_50_a_copy_between_pinned_memory_is_captured_where_its_memory_is() {
+    let context = checked_host();
+    let (capturing, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let [mut from, mut to] = [(); 2].map(|()| context.allocate_pinned::<u32>(4).unwrap());
+    from.as_mut_slice().unwrap().fill(3);
+    let mut buffer = capturing.allocate_zeroed::<u32>(4).unwrap();
+    let whole = Region { extent: [2, 2, 1], ..Region::default() };
+    type Copying = fn(&Stream, &mut PinnedBuffer<u32>, &PinnedBuffer<u32>, &Region) -> anabranch::Result<()>;
+    let copies: [Copying; 4] = [
+        |stream, to, from, _| stream.copy(to, from),
+        |stream, to, from, _| stream.copy_batch([BatchCopy::new(to, from)?]),
+        |stream, to, from, whole| stream.copy_region(VolumeMut::new(to, 2, 2), Volume::new(from, 2, 2), whole),
+        |stream, to, from, whole| {
+            let copy = BatchRegion::new(VolumeMut::new(to, 2, 2), Volume::new(from, 2, 2), whole)?;
+            stream.copy_region_batch([copy])
+        },
+    ];
+    for (index, copy) in copies.into_iter().enumerate() {
+        to.write(|to| to.fill(0)).unwrap();
+        let graph = capturing.capture(CaptureMode::Relaxed, |scope| {
+            scope.copy(&mut buffer, &from)?;
+            copy(&other, &mut to, &from, &whole)?;
+            assert!(other.is_capturing()?, "{index}");
+            scope.join(&other)
+        });
+        let graph = graph.unwrap();
+        assert_eq!(graph.nodes().unwrap().len(), 2, "{index}");
+        assert_eq!(to.read(<[u32]>::to_vec).unwrap(), [0; 4], "{index}");
+        graph.instantiate().unwrap().launch(&capturing).unwrap();
+        assert_eq!(to.read(<[u32]>::to_vec).unwrap(), [3; 4], "{index}");
+        assert!(!other.is_capturing().unwrap(), "{index}");
+    }
+    // Between contexts there is no such node.
+    let captured = capturing.capture(CaptureMode::Relaxed, |scope| {
+        scope.copy(&mut buffer, &from)?;
+        let refused = other.copy_region_peer(VolumeMut::new(&mut to, 2, 2), Volume::new(&from, 2, 2), &whole);
+        assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+        assert!(!other.is_capturing()?);
+        Ok(())
+    });
+    captured.unwrap();
+}
+
+/// A thread begins captures in a stream in which another one uploads.
+#[test]
+fn safety_50_an_upload_that_is_refused_leaves_nothing_in_a_capture() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    std::thread::scope(|threads| {
+        let uploading = threads.spawn(|| {
+            for _ in 0..1500 {
+                match stream.upload(&[1u32; 4]) {
+                    Ok(buffer) => drop(buffer),
+                    Err(error) => assert_eq!(error.status(), Status::STREAM_CAPTURE_UNSUPPORTED, "{error}"),
+                }
+            }
+        });
+        while !uploading.is_finished() {
+            stream.begin_capture(CaptureMode::Relaxed).unwrap();
+            std::thread::yield_now();
+            let graph = stream.end_capture().unwrap();
+            assert!(graph.nodes().unwrap().is_empty(), "{}", graph.to_mermaid().unwrap());
+            std::thread::yield_now();
+        }
+    });
+}
+
+/// Its nodes belong to the contexts of the streams that they were captured in.
+#[test]
+fn safety_146_a_graph_keeps_the_contexts_of_the_streams_that_it_was_captured_in() {
+    let instance = Instance::builder().isolated().host_check_memory(true).host_devices(2).build().unwrap();
+    let device = instance.device("host:0").unwrap();
+    for other in [device.create_context(ContextFlags::empty()), instance.device("host:1").unwrap().context()] {
+        let (context, other) = (device.context().unwrap(), other.unwrap());
+        let (stream, joining) = (context.create_stream().unwrap(), other.create_stream().unwrap());
+        let [mut condition, mut filled] = [(); 2].map(|()| context.allocate_pinned::<u32>(1).unwrap());
+        condition.as_mut_slice().unwrap()[0] = 1;
+        stream.begin_capture(CaptureMode::Relaxed).unwrap();
+        joining.wait_stream(&stream).unwrap();
+        // The kernel that sets the condition is one of the other context.
+        let scope = joining.capture_scope(CaptureMode::Relaxed).unwrap();
+        scope.capture_if(&condition, |part| part.fill(&mut filled, 7u32)).unwrap();
+        stream.wait_stream(&joining).unwrap();
+        let executable = stream.end_capture().unwrap().instantiate().unwrap();
+        drop((joining, other));
+        flush_deferred_drops();
+        executable.launch(&stream).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(filled.read(<[u32]>::to_vec).unwrap(), [7]);
+    }
 }
 
 /// Whoever uses memory of a capture joins it, whatever has become of those that used the memory last.

@@ -404,3 +404,23 @@ fn the_default_stream_of_another_thread_is_not_entered() {
     done.send(()).unwrap();
     thread.join().unwrap();
 }
+
+#[test]
+fn safety_51_a_copy_of_a_region_between_pinned_memory_disturbs_no_capture() {
+    let context = host();
+    let capturing = context.create_stream().unwrap();
+    let other = context.create_stream_with_flags(StreamFlags::NON_BLOCKING).unwrap();
+    let [mut from, mut to] = [(); 2].map(|()| context.allocate_pinned::<u32>(4).unwrap());
+    from.as_mut_slice().unwrap().fill(3);
+    let mut buffer = capturing.allocate_zeroed::<u32>(4).unwrap();
+    let whole = Region { extent: [2, 2, 1], ..Region::default() };
+    // A report of earlier work is for a call that waits.
+    other.launch_host_func(|| panic!("reported by a wait")).unwrap();
+    let graph = capturing.capture(CaptureMode::Global, |scope| {
+        scope.fill(&mut buffer, 1u32)?;
+        other.copy_region(VolumeMut::new(&mut to, 2, 2), Volume::new(&from, 2, 2), &whole)
+    });
+    graph.unwrap();
+    assert_eq!(to.as_slice().unwrap(), [3; 4]);
+    assert!(other.synchronize().unwrap_err().to_string().contains("reported by a wait"));
+}

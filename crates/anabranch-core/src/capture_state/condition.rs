@@ -1,6 +1,6 @@
 //! Nodes of a capture with graphs inside: conditional nodes, and child graphs.
 
-use super::{CaptureState, Capturing, Inner, Whole};
+use super::{CaptureState, Capturing, InsidePart, Whole};
 use crate::conditional_part::CapturedCondition;
 use crate::error::{Error, Result};
 use crate::graph_object::{GraphGuard, GraphObject, MOST_LEVELS, too_deep};
@@ -40,21 +40,26 @@ impl OpenCondition {
     pub fn check_others(&self, operation: &'static str, stream: &StreamCore) -> Result<()> {
         let (own, others, open) = {
             let (inner, parts) = (self.capture.inner.lock(), self.parts.borrow());
-            let (own, others): (Vec<_>, Vec<_>) = inner.inside.iter().copied().partition(|(of, ..)| parts.contains(of));
+            let is_own = |inside: &&InsidePart| parts.contains(&inside.part);
+            let (own, others): (Vec<_>, Vec<_>) = inner.inside.iter().partition(is_own);
+            let [own, others] = [own, others].map(|uses| uses.into_iter().map(InsidePart::memory).collect::<Vec<_>>());
             (own, others, inner.open_parts.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
         };
-        let is_used = |&(_, address, access): &(u64, u64, Access)| {
-            conflict(others.iter().map(|&(_, address, access)| (address, access)), address, access)
-                || open.iter().any(|part| part.conflicts(address, access))
+        let is_used = |&(address, access): &(u64, Access)| {
+            conflict(others.iter().copied(), address, access) || open.iter().any(|part| part.conflicts(address, access))
         };
         if own.iter().any(is_used) { Err(used_in_a_part(operation, stream)) } else { Ok(()) }
     }
 
-    /// All parts are captured, and the node comes next.
+    /// All parts are captured, and the node comes next: uses of memory come behind what the parts use from now on. Before this,
+    /// `capturing` was taken, so that nobody else captures until the node is there.
     pub fn close_parts(&self) {
         if self.has_open_parts.replace(false) {
             self.capture.open_conditions.fetch_sub(1, Ordering::Relaxed);
         }
+        let (mut inner, parts) = (self.capture.inner.lock(), self.parts.borrow());
+        let own = inner.inside.iter_mut().filter(|inside| parts.contains(&inside.part));
+        own.for_each(|inside| inside.is_closing = true);
     }
 }
 
@@ -64,7 +69,7 @@ impl Drop for OpenCondition {
         let released = {
             let mut inner = self.capture.inner.lock();
             // What is left where it failed.
-            inner.inside.retain(|(of, ..)| !self.parts.get_mut().contains(of));
+            inner.inside.retain(|inside| !self.parts.get_mut().contains(&inside.part));
             inner.conditions_open -= 1;
             if inner.conditions_open == 0 { std::mem::take(&mut inner.released) } else { Vec::new() }
         };
@@ -138,7 +143,8 @@ impl CaptureState {
         let address = memory.address().0;
         let parts = {
             let inner = self.inner.lock();
-            (!conflict(inner.inside(), address, access)).then(|| inner.open_parts.clone())
+            let others = inner.inside.iter().filter(|inside| !inside.is_closing).map(InsidePart::memory);
+            (!conflict(others, address, access)).then(|| inner.open_parts.clone())
         };
         let is_free = |part: Arc<Self>| !part.conflicts(address, access);
         if parts.is_some_and(|parts| parts.iter().filter_map(Weak::upgrade).all(is_free)) {
@@ -151,7 +157,8 @@ impl CaptureState {
     fn conflicts(&self, address: u64, access: Access) -> bool {
         let inside = {
             let inner = self.inner.lock();
-            if conflict(inner.history.accesses(), address, access) || conflict(inner.inside(), address, access) {
+            let of_parts = inner.inside.iter().map(InsidePart::memory);
+            if conflict(inner.history.accesses().into_iter().chain(of_parts), address, access) {
                 return true;
             }
             inner.open_parts.clone()
@@ -175,21 +182,20 @@ impl Capturing {
             let guard = part.lock("capturing a condition")?;
             let mut inner = self.inner.lock();
             inner.retained.merge(guard.retained().all());
-            inner.inside.extract_if(.., |&mut (of, ..)| of == part.id()).collect::<Vec<_>>()
+            inner.inside.extract_if(.., |inside| inside.part == part.id()).collect::<Vec<_>>()
         };
         inside
-            .into_iter()
-            .map(|(_, address, access)| (address, access))
+            .iter()
+            .map(InsidePart::memory)
             .try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access, None))?;
         self.settle(stream);
         Ok(())
     }
 }
 
-impl Inner {
-    /// Uses of memory in conditional parts that have been captured, and whose nodes come next.
-    pub(super) fn inside(&self) -> impl Iterator<Item = (u64, Access)> {
-        self.inside.iter().map(|&(_, address, access)| (address, access))
+impl InsidePart {
+    fn memory(&self) -> (u64, Access) {
+        (self.address, self.access)
     }
 }
 

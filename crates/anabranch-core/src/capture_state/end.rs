@@ -1,6 +1,6 @@
 //! The end of a capture, and of memory whose allocation was captured.
 
-use super::{ASKED, CaptureState, Whole, thread_exit};
+use super::{ASKED, CaptureState, InsidePart, Whole, thread_exit};
 use crate::conditional_part::{CapturedCondition, Part};
 use crate::context::ContextCore;
 use crate::drop_error;
@@ -40,7 +40,9 @@ impl CaptureState {
             inner.retained.memory().for_each(|(memory, _)| memory.used_in(outer));
             inner.history.accesses()
         };
-        let inside = accesses.into_iter().map(|(address, access)| (self.graph, address, access));
+        let part = self.graph;
+        let inside =
+            accesses.into_iter().map(|(address, access)| InsidePart { part, address, access, is_closing: false });
         outer.inner.lock().inside.extend(inside);
     }
 

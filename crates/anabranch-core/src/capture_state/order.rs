@@ -110,7 +110,7 @@ impl CaptureState {
     /// Whether the capture has not ended, and uses the memory.
     pub fn uses(&self, address: DevicePointer) -> bool {
         let inner = self.inner.lock();
-        let is_inside = || inner.inside().any(|(used, _)| used == address.0);
+        let is_inside = || inner.inside.iter().any(|inside| inside.address == address.0);
         !inner.has_ended && (inner.history.last_stream(address.0).is_some() || is_inside())
     }
 }

@@ -1,10 +1,22 @@
 //! Graphs with nodes that have been disabled, beside other contexts of their device.
 
-use super::{ExecutableCore, LAUNCHING};
+use super::{ExecutableCore, LAUNCHING, State};
 use crate::error::{Error, Result};
 use anabranch_hal::{Capabilities, Status};
 
 impl ExecutableCore {
+    /// Refuses an update of a graph that fills memory of its own, if a node is disabled: nodes keep their places, and the place may
+    /// be that of the node which fills the memory afterwards.
+    pub(super) fn refuse_to_move_disabled(&self, state: &State, operation: &'static str) -> Result<()> {
+        if state.disabled.is_empty() || !self.has_captured_memory {
+            return Ok(());
+        }
+        let message = "a node is disabled, and an update may let it fill the memory that the graph allocates";
+        Err(Error::argument(Status::INVALID_VALUE, operation, message)
+            .with_hint("enable the nodes before the update, and disable none of those that fill memory behind it")
+            .at(self.source.place()))
+    }
+
     /// Refuses to launch a graph of which a node has been disabled, if its work may come behind work of another context and the driver
     /// is not known to keep that order. NVIDIA's driver (CUDA 13.0) runs such a graph before its turn in a stream of another context,
     /// and random programs of two contexts read wrong values in its own streams too.

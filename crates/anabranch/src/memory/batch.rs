@@ -4,14 +4,13 @@ mod region;
 
 pub use region::BatchRegion;
 
-use super::{BufferSlice, BufferSliceMut, copied_bytes, on_host, require_equal_lengths, uncaptured};
+use super::{BufferSlice, BufferSliceMut, require_equal_lengths};
 use crate::error::Result;
 use crate::stream::Stream;
 use anabranch_core::batch::{self, CopySource};
-use anabranch_core::memory::{Allocation, MemoryAccess};
-use anabranch_core::submission::refuse_captured_memory;
+use anabranch_core::memory::Allocation;
 use anabranch_core::work::CopyEnd;
-use anabranch_hal::{Copy3d, CopyAttributes, CopyFlags, CopySourceOrder, MemoryLocation};
+use anabranch_hal::{CopyAttributes, CopyFlags, CopySourceOrder, MemoryLocation};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -150,63 +149,6 @@ impl<'a> BatchCopy<'a> {
         };
         batch::BatchCopy { to: self.destination, from, bytes: self.bytes, attributes: self.hints.attributes(order) }
     }
-
-    /// The copy, if a thread of the driver makes it: between pinned memory, if the driver must not wait, as it would; and from plain
-    /// memory to pinned memory, where it may wait too.
-    ///
-    /// # Errors
-    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is no host memory for what is read now.
-    fn on_host(&self, must_not_wait: bool) -> Result<Option<OnHost<'a>>> {
-        let to = on_host::row(self.destination.address.0, self.bytes);
-        match self.source {
-            Source::Memory(source) => {
-                let accesses = host_accesses(self.destination.memory, source.memory).filter(|_| must_not_wait);
-                let from = on_host::row(source.address.0, self.bytes);
-                let copy = Copy3d { source: from, destination: to, extent: [self.bytes, 1, 1] };
-                Ok(accesses.map(|accesses| OnHost::Region(copy, accesses)))
-            }
-            Source::Host { bytes, .. } if self.destination.memory.is_pinned() => {
-                let bytes = copied_bytes(bytes, OPERATION)?;
-                Ok(Some(OnHost::Bytes(bytes, to.address, MemoryAccess::write(self.destination.memory))))
-            }
-            Source::Host { .. } => Ok(None),
-        }
-    }
-}
-
-/// A copy that a thread of the driver makes.
-enum OnHost<'a> {
-    /// Between pinned memory.
-    Region(Copy3d, [MemoryAccess<'a>; 2]),
-    /// Of what plain memory had, to an address of pinned memory.
-    Bytes(Box<[u8]>, u64, MemoryAccess<'a>),
-}
-
-impl OnHost<'_> {
-    /// # Safety
-    /// The copy is within its accesses, and nobody else uses the destination, except for work that is ordered before or after
-    /// the copy.
-    #[track_caller]
-    unsafe fn queue(self, stream: &Stream) -> Result<()> {
-        match self {
-            // SAFETY: the caller promises what this asks for.
-            Self::Region(copy, accesses) => unsafe { on_host::copy_region(stream, OPERATION, &accesses, copy) },
-            Self::Bytes(bytes, to, access) => {
-                let to = to as usize;
-                stream.core().host_function_using(OPERATION, &[access], move || {
-                    let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
-                    // SAFETY: the destination has as many bytes, in memory that is freed behind its uses, of which this is one,
-                    // and nobody else uses it. The source is the function's own.
-                    unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
-                })
-            }
-        }
-    }
-}
-
-/// The accesses of a copy between pinned memory.
-fn host_accesses<'a>(to: &'a Arc<Allocation>, from: &'a Arc<Allocation>) -> Option<[MemoryAccess<'a>; 2]> {
-    (from.is_pinned() && to.is_pinned()).then(|| [MemoryAccess::read(from), MemoryAccess::write(to)])
 }
 
 impl Stream {
@@ -266,46 +208,15 @@ impl Stream {
         let core = self.core();
         let mut memory = copies.iter().flat_map(BatchCopy::memory);
         memory.try_for_each(|memory| memory.require_context(core, operation))?;
-        let is_retained = copies.iter().flat_map(BatchCopy::memory).any(|memory| memory.is_retained());
-        let must_not_wait = is_retained || core.context().keeps_others_waiting();
-        // Such work is captured, and a capture takes all copies as they are.
-        let is_captured = || {
-            let mut memory = copies.iter().flat_map(BatchCopy::memory);
-            core.is_capturing() || memory.any(|memory| refuse_captured_memory(memory, core, operation).is_err())
-        };
-        let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
-        let is_whole = is_captured();
-        for copy in copies.iter().filter(|copy| copy.bytes > 0) {
-            let made_on_host = if is_whole { None } else { copy.on_host(must_not_wait)? };
-            match made_on_host {
-                Some(copy) => on_host.push(copy),
-                None => described.push(copy.describe()),
-            }
+        if copies.iter().any(BatchCopy::is_from_host) {
+            core.refuse_while_capturing(operation)?;
         }
-        let is_in_two_steps = !described.is_empty() && !on_host.is_empty();
-        let submit = || {
-            if !described.is_empty() {
-                // SAFETY: all ranges are within their memory, the destinations are borrowed exclusively, and plain memory is
-                // borrowed until this returns, or left alone for as long as its copy may read it.
-                unsafe { core.copy_batch(operation, &described) }?;
-            }
-            // SAFETY: the copies are within their accesses, and their destinations are borrowed exclusively.
-            on_host.into_iter().try_for_each(|copy| unsafe { copy.queue(self) })
-        };
-        if !copies.iter().any(BatchCopy::is_from_host) {
-            // The stream begins and joins no capture between the steps.
-            let submitting = is_in_two_steps.then(|| core.shared().membership().submitting());
-            if is_in_two_steps && is_captured() {
-                drop(submitting);
-                return self.submit_batch(operation, copies);
-            }
-            return submit();
+        let described: Vec<_> = copies.iter().filter(|copy| copy.bytes > 0).map(BatchCopy::describe).collect();
+        if described.is_empty() {
+            return Ok(());
         }
-        // Captured work would read plain memory at each launch.
-        uncaptured(self, operation, || {
-            let mut memory = copies.iter().flat_map(BatchCopy::memory);
-            memory.try_for_each(|memory| refuse_captured_memory(memory, core, operation))?;
-            submit()
-        })
+        // SAFETY: all ranges are within their memory, the destinations are borrowed exclusively, and plain memory is borrowed until
+        // this returns, or left alone for as long as its copy may read it.
+        unsafe { core.copy_batch(operation, &described) }
     }
 }

@@ -127,8 +127,8 @@ impl Stream {
     /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory.
     #[track_caller]
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
-        self.core().refuse_while_capturing("uploading")?;
-        let mut buffer = Buffer::stream_ordered(self, source.len(), None)?;
+        // A capture that begins behind the allocation makes the copy be refused, and has nothing of it.
+        let mut buffer = uncaptured(self, "uploading", || Buffer::stream_ordered(self, source.len(), None))?;
         self.copy_from_host(&mut buffer, source)?;
         Ok(buffer)
     }
@@ -214,20 +214,6 @@ pub(crate) fn zeroed_vector<T: Pod>(length: usize, operation: &'static str) -> R
         Error::argument(Status::OUT_OF_MEMORY, operation, message)
             .with_hint("copy a part at a time, with copy_to_host and slices of the buffer")
     })
-}
-
-/// A copy of plain memory.
-///
-/// # Errors
-/// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY).
-pub(super) fn copied_bytes(bytes: &[u8], operation: &'static str) -> Result<Box<[u8]>> {
-    let mut copied = Vec::new();
-    copied.try_reserve_exact(bytes.len()).map_err(|_| {
-        let message = format!("there is no host memory for a copy of {} bytes", bytes.len());
-        Error::argument(Status::OUT_OF_MEMORY, operation, message).with_hint("copy a part at a time")
-    })?;
-    copied.extend_from_slice(bytes);
-    Ok(copied.into_boxed_slice())
 }
 
 impl Context {

@@ -1,6 +1,5 @@
 //! Copies between pieces of memory.
 
-use super::on_host;
 use super::{BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
@@ -55,10 +54,7 @@ impl Stream {
             read.require_context(core, OPERATION)?;
             return written.require_context(core, OPERATION);
         }
-        if on_host::is_needed(self, read, written) {
-            return on_host::copy(self, destination, source);
-        }
-        // SAFETY: both ranges are within their memory, and equally long.
+        // SAFETY: both ranges are within their memory, and equally long. The destination is borrowed exclusively.
         unsafe { core.copy(destination.end(), source.end(), source.byte_len()) }
     }
 
@@ -83,7 +79,7 @@ impl Stream {
         if source.byte_len() == 0 {
             return destination.allocation().context().require_same_driver(source.allocation().context(), OPERATION);
         }
-        // SAFETY: both ranges are within their memory, and equally long.
+        // SAFETY: both ranges are within their memory, and equally long. The destination is borrowed exclusively.
         unsafe { self.core().copy_peer(destination.end(), source.end(), source.byte_len()) }
     }
 

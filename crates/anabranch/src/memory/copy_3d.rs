@@ -1,7 +1,7 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
 use super::plain_copy::PlainCopy;
-use super::{BufferSlice, BufferSliceMut, on_host};
+use super::{BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, MemoryAccess};
@@ -185,7 +185,8 @@ impl<'a, T: Pod> VolumeMut<'a, T> {
 
 impl Stream {
     /// Copies a region of rows and slices between device, pinned and managed memory in stream order, and returns at
-    /// once. Follows `cuMemcpy3DAsync`; with a depth of 1 it corresponds to `cuMemcpy2DAsync`.
+    /// once. The exception is a copy between two pinned buffers, which may block. Follows `cuMemcpy3DAsync`; with a depth of 1 it
+    /// corresponds to `cuMemcpy2DAsync`.
     ///
     /// ```
     /// use anabranch::{Region, Volume, VolumeMut};
@@ -217,18 +218,8 @@ impl Stream {
         }
         let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
         let (read, written) = (source.memory.allocation(), destination.memory.allocation());
-        if on_host::is_needed(self, read, written) {
-            let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
-            // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
-            return unsafe { on_host::copy_region(self, OPERATION, &accesses, copy) };
-        }
-        // SAFETY: the region is within both buffers.
-        unsafe { core.copy_3d(OPERATION, &[MemoryAccess::read(read), MemoryAccess::write(written)], &copy) }?;
-        if read.is_pinned() && written.is_pinned() && !core.is_capturing() {
-            // Between host addresses a copy is synchronous, in one dimension as in three.
-            return self.synchronize();
-        }
-        Ok(())
+        // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
+        unsafe { core.copy_3d(OPERATION, &[MemoryAccess::read(read), MemoryAccess::write(written)], &copy) }
     }
 
     /// Copies a region of rows and slices of memory of one context to memory of another, in stream order, and returns at once.
@@ -261,12 +252,7 @@ impl Stream {
         let Some(copy) = region_copy(&destination, &source, region)? else {
             return written.context().require_same_driver(read.context(), OPERATION);
         };
-        if read.is_pinned() && written.is_pinned() && !self.core().is_capturing() {
-            let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
-            // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
-            return unsafe { on_host::copy_region(self, OPERATION, &accesses, copy) };
-        }
-        // SAFETY: the region is within both buffers.
+        // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
         unsafe { self.core().copy_3d_peer(written, read, &copy) }
     }
 

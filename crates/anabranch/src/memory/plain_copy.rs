@@ -1,9 +1,9 @@
 //! Copies from and to plain host memory, and who makes them.
 
-use super::on_host;
 use crate::error::Result;
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, MemoryAccess};
+use anabranch_core::on_host::row;
 use anabranch_hal::{Access, Copy3d, CopyKind, CopyPlace};
 
 /// The longest row that any driver copies from plain memory without waiting, in bytes: it has room for about as many of them as for
@@ -56,7 +56,7 @@ impl<'a> PlainCopy<'a> {
         from: u64,
         bytes: usize,
     ) -> Self {
-        let (mut source, mut destination) = (on_host::row(from, bytes), on_host::row(to, bytes));
+        let (mut source, mut destination) = (row(from, bytes), row(to, bytes));
         let is_pinned = access.is_some_and(|access| access.memory.is_pinned());
         match access.map_or(Access::Write, |access| access.access) {
             Access::Read => source.host = is_pinned,

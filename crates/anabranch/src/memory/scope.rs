@@ -2,7 +2,7 @@
 
 use super::plain_copy::{PlainCopy, Route};
 use super::staged::{self, Written};
-use super::{BufferSlice, BufferSliceMut, on_host, require_equal_lengths};
+use super::{BufferSlice, BufferSliceMut, require_equal_lengths};
 use crate::error::{Error, Result};
 use crate::ranks;
 use crate::stream::Stream;
@@ -111,7 +111,7 @@ impl Entered<'_> {
             (Route::Driver, _) => borrow(&mut || unsafe { plain.queue(stream, &plain.copy) }),
             (Route::HostFunction, access) => borrow(&mut || {
                 // SAFETY: the same. Plain memory is no pinned memory, so they do not overlap.
-                unsafe { on_host::copy_region(stream, plain.operation, access.as_slice(), plain.copy) }
+                unsafe { stream.core().copy_on_host(plain.operation, access.as_slice(), &plain.copy) }
             }),
             // SAFETY: the same.
             (Route::Staging, Some(MemoryAccess { access: Access::Read, .. })) => unsafe {

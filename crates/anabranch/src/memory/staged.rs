@@ -6,10 +6,11 @@
 //! library waits, for an event.
 
 use super::plain_copy::PlainCopy;
-use super::{on_host, scope};
+use super::scope;
 use crate::error::Result;
 use crate::stream::Stream;
 use anabranch_core::memory::Allocation;
+use anabranch_core::on_host::{copy_rows, row};
 use anabranch_core::staging::StagingBlock;
 use anabranch_core::stream::SyncEvent;
 use anabranch_core::trace;
@@ -61,7 +62,7 @@ fn through(part: &Copy3d, block: &StagingBlock) -> Result<(Copy3d, Copy3d)> {
     let [width, rows, slices] = part.extent;
     let address = block.pointer(width * rows * slices, 1, 1)?.expose_provenance() as u64;
     // The region alone.
-    let staged = CopyPlace { pitch: width, height: rows, ..on_host::row(address, width) };
+    let staged = CopyPlace { pitch: width, height: rows, ..row(address, width) };
     Ok((Copy3d { destination: staged, ..*part }, Copy3d { source: staged, ..*part }))
 }
 
@@ -94,7 +95,7 @@ impl Reading {
         // A panic of earlier work is left for later calls on the stream to report.
         self.written.as_ref().map_or(Ok(()), SyncEvent::synchronize)?;
         // SAFETY: the copy to the block is complete, and the caller keeps the destination valid, which nobody else uses.
-        unsafe { on_host::copy_rows(&self.rest) };
+        unsafe { copy_rows(&self.rest) };
         Ok(self.block)
     }
 }
@@ -181,7 +182,7 @@ pub(super) unsafe fn upload(stream: &Stream, plain: &PlainCopy<'_>, written: &Mu
             let block = block_for(stream, &part)?;
             let (to_block, from_block) = through(&part, &block)?;
             // SAFETY: the caller keeps the source valid; the block has room for the part, and is used by nobody else.
-            unsafe { on_host::copy_rows(&to_block) };
+            unsafe { copy_rows(&to_block) };
             // SAFETY: the destination is within the memory. The block is freed, or used by somebody else, only when the copy is
             // over.
             unsafe { plain.queue(stream, &from_block) }?;

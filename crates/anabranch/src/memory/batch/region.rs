@@ -3,12 +3,13 @@
 //! Plain host memory is never seen by the driver: a source is copied to staging memory during the call, one region behind the
 //! other, and a destination from there when the copies have run, for which the call waits.
 
-use super::super::{Region, Volume, VolumeMut, on_host, region_copy, region_from_host, region_to_host};
-use super::{CopyHints, gathered, host_accesses, uncaptured};
+use super::super::{Region, Volume, VolumeMut, region_copy, region_from_host, region_to_host, uncaptured};
+use super::{CopyHints, gathered};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::batch::{self, give_back_behind};
 use anabranch_core::memory::{Allocation, MemoryAccess};
+use anabranch_core::on_host::{copy_rows, row};
 use anabranch_core::staging::StagingBlock;
 use anabranch_core::stream::SyncEvent;
 use anabranch_core::submission::refuse_captured_memory;
@@ -121,11 +122,11 @@ impl Staged {
         let mut address = block.pointer(total, 1, 1)?.expose_provenance() as u64;
         let places = copies.iter().map(|one| {
             let copy = staged(one)?;
-            let place = CopyPlace { pitch: copy.extent[0], height: copy.extent[1], ..on_host::row(address, 0) };
+            let place = CopyPlace { pitch: copy.extent[0], height: copy.extent[1], ..row(address, 0) };
             address += room(&copy).unwrap_or_default() as u64;
             if one.source.is_none() {
                 // SAFETY: the source is borrowed by the copy; the block has room for all regions, and nobody else uses it.
-                unsafe { on_host::copy_rows(&Copy3d { destination: place, ..copy }) };
+                unsafe { copy_rows(&Copy3d { destination: place, ..copy }) };
             }
             Some(place)
         });
@@ -140,7 +141,7 @@ impl Staged {
         for (one, place) in copies.iter().zip(&self.places) {
             if let (None, Some(copy), Some(place)) = (one.destination, one.copy, place) {
                 // SAFETY: the copies to the block are complete, and the destination is borrowed exclusively by the copy.
-                unsafe { on_host::copy_rows(&Copy3d { source: *place, ..copy }) };
+                unsafe { copy_rows(&Copy3d { source: *place, ..copy }) };
             }
         }
         self.block.give_back();
@@ -226,44 +227,23 @@ impl Stream {
         copies: &[BatchRegion<'_>],
         staged: Option<&Staged>,
     ) -> Result<()> {
-        let core = self.core();
-        let is_retained = copies.iter().flat_map(BatchRegion::memory).any(|memory| memory.is_retained());
-        let must_not_wait = is_retained || core.context().keeps_others_waiting();
-        let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
-        for (index, one) in copies.iter().enumerate() {
-            let Some(mut copy) = one.copy else { continue };
-            if let (Some(access), Some(place)) =
-                (one.access_beside_host(), staged.and_then(|staged| staged.places[index]))
-            {
-                match access.access {
-                    Access::Write => copy.source = place,
-                    Access::Read => copy.destination = place,
-                }
-                // Between staging memory and other pinned memory the driver would wait.
-                if access.memory.is_pinned() {
-                    on_host.push((copy, vec![access]));
-                    continue;
-                }
+        let described = copies.iter().enumerate().filter_map(|(index, one)| {
+            let mut copy = one.copy?;
+            let place = staged.and_then(|staged| staged.places[index]);
+            match one.access_beside_host().zip(place).map(|(access, place)| (access.access, place)) {
+                Some((Access::Write, place)) => copy.source = place,
+                Some((Access::Read, place)) => copy.destination = place,
+                None => {}
             }
-            let accesses = one.destination.zip(one.source).and_then(|(to, from)| host_accesses(to, from));
-            match accesses.filter(|_| must_not_wait && !core.is_capturing()) {
-                Some(accesses) => on_host.push((copy, accesses.to_vec())),
-                None => {
-                    let attributes = one.hints.attributes(CopySourceOrder::Stream);
-                    described.push(batch::BatchRegion { to: one.destination, from: one.source, copy, attributes });
-                }
-            }
+            let attributes = one.hints.attributes(CopySourceOrder::Stream);
+            Some(batch::BatchRegion { to: one.destination, from: one.source, copy, attributes })
+        });
+        let described: Vec<_> = described.collect();
+        if described.is_empty() {
+            return Ok(());
         }
-        if !described.is_empty() {
-            // SAFETY: all regions are within their memory, and the destinations are borrowed exclusively. Staging memory is used
-            // again when the copies have run.
-            unsafe { core.copy_region_batch(operation, &described) }?;
-        }
-        for (copy, accesses) in &on_host {
-            // SAFETY: the region is within the accesses and staging memory, which is used again when the copies have run; the
-            // destination is borrowed exclusively.
-            unsafe { on_host::copy_region(self, operation, accesses, *copy) }?;
-        }
-        Ok(())
+        // SAFETY: all regions are within their memory, and the destinations are borrowed exclusively. Staging memory is used again
+        // when the copies have run.
+        unsafe { self.core().copy_region_batch(operation, &described) }
     }
 }
