@@ -87,3 +87,38 @@ fn safety_145_a_fault_of_one_block_ends_those_that_wait_for_it() {
         assert_eq!(stream.synchronize().unwrap_err().status(), Status::LAUNCH_FAILED);
     });
 }
+
+#[test]
+fn safety_147_lanes_that_wait_by_an_indexed_branch_let_the_others_go_on() {
+    const KERNEL: &str = "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry wait(.param .u64 flag)
+{
+    .reg .u64 %rd<2>; .reg .u32 %r<5>; .reg .pred %p<3>;
+    ld.param.u64 %rd1, [flag];
+    mov.u32 %r1, %tid.x;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra set;
+targets: .branchtargets again, done;
+again:
+    ld.volatile.global.u32 %r2, [%rd1];
+    setp.ne.u32 %p2, %r2, 0;
+    selp.u32 %r3, 1, 0, %p2;
+    brx.idx %r3, targets;
+set:
+    st.volatile.global.u32 [%rd1], 1;
+done:
+    ret;
+}";
+    assert_ends(|| {
+        let context = context();
+        let stream = context.create_stream().unwrap();
+        let kernel = Module::load_ptx(&context, KERNEL).unwrap().kernel("wait").unwrap();
+        let mut flag = stream.upload(&[0u32]).unwrap();
+        // SAFETY: the kernel takes the address of a number, which it reads and writes.
+        unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 2), (&mut flag,)) }.unwrap();
+        assert_eq!(stream.download(&flag).unwrap(), [1]);
+    });
+}

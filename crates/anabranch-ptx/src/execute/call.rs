@@ -77,6 +77,9 @@ impl Warp {
                 return Err(failure_of(FaultCode::INVALID_PC, Detail::BadCall, first));
             };
             self.parts[index].place = *target;
+            if *target <= part.place {
+                self.turn_ends(index, lanes);
+            }
             self.join();
             return Ok(());
         }

@@ -354,7 +354,7 @@ impl Warp {
     }
 
     /// Counts a jump back. Whether others should run first now.
-    fn turn_ends(&mut self, index: usize, lanes: &mut Lanes<'_>) -> bool {
+    pub(super) fn turn_ends(&mut self, index: usize, lanes: &mut Lanes<'_>) -> bool {
         let others = self.parts.len() > 1;
         let part = &mut self.parts[index];
         part.turns += 1;
