@@ -18,7 +18,7 @@ use crate::reaper;
 use crate::retained::{Released, Retained, RetainedByNode};
 use anabranch_hal::{
     Access, ConditionalHandle, ConditionalNode, Dependency, DevicePointer, EdgeData, GraphHandle, GraphNodeHandle,
-    Live, NodeParameters, ObjectHandle, Status,
+    GraphNodeKind, Live, NodeParameters, ObjectHandle, Status,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -526,12 +526,14 @@ impl GraphGuard<'_> {
             return Ok(());
         }
         let context = &self.object.context;
-        let parameters = context.driver().graph_node_parameters(&context.call(operation), node);
-        let filled = match parameters.during(operation, || self.object.place()) {
-            Ok(NodeParameters::Fill(fill)) => fill.address.0,
-            // Some kinds of nodes cannot be read, and none of those fills.
-            _ => return Ok(()),
-        };
+        let (driver, call) = (context.driver(), context.call(operation));
+        // Some kinds of nodes cannot be read, and none of those fills.
+        if driver.graph_node_kind(&call, node).during(operation, || self.object.place())? != GraphNodeKind::FILL {
+            return Ok(());
+        }
+        let parameters = driver.graph_node_parameters(&call, node).during(operation, || self.object.place())?;
+        let NodeParameters::Fill(fill) = parameters else { return Ok(()) };
+        let filled = fill.address.0;
         let fills_captured = self.tree.captured.iter().any(|memory| memory.contains(&filled));
         if fills_captured || may_be_any {
             let message = if fills_captured {

@@ -7,7 +7,9 @@ mod common;
 #[path = "safety_faults/layer.rs"]
 mod layer;
 
-use anabranch::{CaptureMode, ConditionalKind, Context, DevicePointer, NodeWork, Status, flush_deferred_drops};
+use anabranch::{
+    CaptureMode, ConditionalKind, Context, DevicePointer, GraphNodeKind, NodeWork, Status, flush_deferred_drops,
+};
 use common::{hold, is_a_chain, until};
 use layer::{Faults, RECORDED, UPDATED};
 use std::panic::resume_unwind;
@@ -308,4 +310,31 @@ fn safety_82_an_update_that_unwinds_has_retained_what_the_nodes_refer_to() {
     assert!(is_allocated(&context, address));
     executable.launch(&stream).unwrap();
     no_findings(&context);
+}
+
+#[test]
+fn safety_43_a_node_that_cannot_be_asked_for_its_work_is_neither_disabled_nor_changed() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let stream = context.create_stream().unwrap();
+    let [mut copied, mut other] = [(); 2].map(|()| stream.upload(&[1u32; 4]).unwrap());
+    let captured = stream.capture(CaptureMode::Relaxed, |scope| {
+        let memory = scope.allocate_zeroed::<u32>(4)?;
+        scope.copy(&mut copied, &memory)
+    });
+    let mut graph = captured.unwrap();
+    let executable = graph.instantiate().unwrap();
+    let mut nodes = graph.nodes().unwrap().into_iter();
+    let fill = nodes.find(|&node| graph.node_kind(node).unwrap() == GraphNodeKind::FILL).unwrap();
+    for call in ["graph_node_parameters", "graph_node_kind"] {
+        faults.fail(call);
+        assert_eq!(executable.set_node_enabled(fill, false).unwrap_err().status(), Status::OUT_OF_MEMORY);
+        let work = NodeWork::fill(&mut other, 7u32).unwrap();
+        assert_eq!(executable.set_node(fill, work).unwrap_err().status(), Status::OUT_OF_MEMORY);
+        let work = NodeWork::fill(&mut other, 7u32).unwrap();
+        assert_eq!(graph.set_node(fill, work).unwrap_err().status(), Status::OUT_OF_MEMORY);
+        faults.mend(call);
+    }
+    executable.launch(&stream).unwrap();
+    assert_eq!(stream.download(&copied).unwrap(), [0; 4]);
 }

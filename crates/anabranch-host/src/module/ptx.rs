@@ -189,8 +189,12 @@ impl PtxKernel {
             .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
         let mut waiting: VecDeque<BlockRun<'_>> = VecDeque::new();
         let mut idle = Vec::new();
-        // Blocks of one launch have the same size, but for functions that they call.
         let mut most_blocks = if work.cooperative { usize::MAX } else { MOST_BLOCKS };
+        // Blocks take up more when they call functions.
+        let room_for = |run: &BlockRun<'_>| {
+            let room = usize::try_from(MOST_BYTES / run.memory_bytes().max(1)).unwrap_or(usize::MAX);
+            if work.cooperative { usize::MAX } else { room.max(1) }
+        };
         let mut left = 0..0;
         let mut begin = || {
             if left.is_empty() {
@@ -204,10 +208,7 @@ impl PtxKernel {
                 Some(block) => {
                     let mut run = idle.pop().unwrap_or_else(|| BlockRun::new(&launch));
                     run.start(block);
-                    if !work.cooperative {
-                        let room = usize::try_from(MOST_BYTES / run.memory_bytes().max(1)).unwrap_or(usize::MAX);
-                        most_blocks = most_blocks.min(room.max(1));
-                    }
+                    most_blocks = most_blocks.min(room_for(&run));
                     run
                 }
                 None => match waiting.pop_front() {
@@ -220,6 +221,7 @@ impl PtxKernel {
                 // What it waits for may not come any more.
                 Progress::Yielded if (blocks.has_failed)() => return Ok(()),
                 Progress::Yielded => {
+                    most_blocks = most_blocks.min(room_for(&run));
                     // It may wait for a block of another thread.
                     std::thread::yield_now();
                     waiting.push_back(run);

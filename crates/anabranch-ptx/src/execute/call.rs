@@ -102,6 +102,7 @@ impl Warp {
         let launch = around.launch;
         let first = lanes.taken.trailing_zeros() & 31;
         let bad = || failure_of(FaultCode::INVALID_PC, Detail::BadCall, first);
+        let no_memory = || failure_of(FaultCode::LAUNCH_FAILED, Detail::OutOfMemory, first);
         if function as usize >= launch.program.functions.len() {
             return Err(bad());
         }
@@ -115,7 +116,8 @@ impl Warp {
             let mut call = provided::Builtin { lanes, local: self.local_arena(), frame: caller_local, site };
             call.perform(&callee.name, launch)?;
             if let (Some(checker), Some(place)) = (around.checker, site.results.first()) {
-                checker.note_local(self.number, lanes.taken, caller_local + u64::from(place.offset), place.bytes);
+                let start = caller_local + u64::from(place.offset);
+                checker.note_local(self.number, lanes.taken, start, place.bytes).ok_or_else(no_memory)?;
             }
             let _ = skipping;
             self.parts[index].place += 1;
@@ -141,16 +143,18 @@ impl Warp {
         if too_deep {
             return Err(failure_of(FaultCode::HARDWARE_STACK_ERROR, Detail::CallDepth, first));
         }
-        let no_memory = || failure_of(FaultCode::LAUNCH_FAILED, Detail::OutOfMemory, first);
         self.grow_local(needed).ok_or_else(no_memory)?;
         lanes.local = self.local_arena();
         if let Some(checker) = around.checker {
-            checker.forget_local(self.number, lanes.taken, local, callee.code.local_bytes.into(), self.local_bytes());
+            let bytes = callee.code.local_bytes.into();
+            let forgotten = checker.forget_local(self.number, lanes.taken, local, bytes, self.local_bytes());
+            forgotten.ok_or_else(no_memory)?;
         }
         for (from, to) in site.arguments.iter().zip(&callee.code.formals) {
             self.copy(lanes.taken, caller_local + u64::from(from.offset), local + u64::from(to.offset), to.bytes);
             if let Some(checker) = around.checker {
-                checker.note_local(self.number, lanes.taken, local + u64::from(to.offset), to.bytes);
+                let start = local + u64::from(to.offset);
+                checker.note_local(self.number, lanes.taken, start, to.bytes).ok_or_else(no_memory)?;
             }
         }
         let mut frame = self.new_frame(launch, function).ok_or_else(no_memory)?;
@@ -203,7 +207,8 @@ impl Warp {
         for (from, to) in launch.program.function(function).code.results.iter().zip(&site.results) {
             self.copy(lanes, local + u64::from(from.offset), caller_local + u64::from(to.offset), to.bytes);
             if let Some(checker) = around.checker {
-                checker.note_local(self.number, lanes, caller_local + u64::from(to.offset), to.bytes);
+                // Without memory for that, reading the result is taken for reading what was never written.
+                let _ = checker.note_local(self.number, lanes, caller_local + u64::from(to.offset), to.bytes);
             }
         }
         self.parts[index].mask &= !lanes;

@@ -28,6 +28,14 @@ struct Written {
     local: Vec<Vec<bool>>,
 }
 
+/// Makes it at least so long. `None`: there is no memory.
+fn grow(written: &mut Vec<bool>, length: usize) -> Option<()> {
+    let more = length.saturating_sub(written.len());
+    written.try_reserve_exact(more).ok()?;
+    written.resize(written.len() + more, false);
+    Some(())
+}
+
 impl<'b> Checker<'b> {
     pub(crate) fn new(launch: &'b Launch<'b>, block_index: [u32; 3]) -> Checker<'b> {
         let threads: u32 = launch.geometry.block.iter().product();
@@ -39,29 +47,27 @@ impl<'b> Checker<'b> {
         Checker { launch, block_index, reads_anything, place: Cell::new((0, 0)), written: RefCell::new(written) }
     }
 
-    /// Local memory of a frame that begins has not been written.
-    pub(crate) fn forget_local(&self, warp: u32, mask: u32, start: u64, bytes: u64, all: u64) {
+    /// Local memory of a frame that begins has not been written. `None`: there is no memory to note that.
+    pub(crate) fn forget_local(&self, warp: u32, mask: u32, start: u64, bytes: u64, all: u64) -> Option<()> {
         let mut written = self.written.borrow_mut();
         for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
             let local = &mut written.local[(warp * 32 + lane) as usize];
-            if (local.len() as u64) < all {
-                local.resize(all as usize, false);
-            }
+            grow(local, all as usize)?;
             local[start as usize..(start + bytes) as usize].fill(false);
         }
+        Some(())
     }
 
-    /// Local memory that has been written otherwise.
-    pub(crate) fn note_local(&self, warp: u32, mask: u32, start: u64, bytes: u32) {
+    /// Local memory that has been written otherwise. `None`: there is no memory to note that.
+    pub(crate) fn note_local(&self, warp: u32, mask: u32, start: u64, bytes: u32) -> Option<()> {
         let mut written = self.written.borrow_mut();
         for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
             let local = &mut written.local[(warp * 32 + lane) as usize];
             let end = start as usize + bytes as usize;
-            if local.len() < end {
-                local.resize(end, false);
-            }
+            grow(local, end)?;
             local[start as usize..end].fill(true);
         }
+        Some(())
     }
 }
 
@@ -76,9 +82,7 @@ impl Observer for Checker<'_> {
             _ => None,
         };
         if let Some(bytes) = of_space {
-            if bytes.len() < end {
-                bytes.resize(end, false);
-            }
+            grow(bytes, end).ok_or((FaultCode::LAUNCH_FAILED, Detail::OutOfMemory))?;
             // Copies of structures read padding, which nobody writes, with what is beside it.
             let asks = access.kind != AccessKind::Write && !(self.reads_anything && access.space == Space::Local);
             if asks && !bytes[start..end].contains(&true) {

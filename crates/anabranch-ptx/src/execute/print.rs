@@ -7,6 +7,9 @@ use super::provided::{Builtin, Outcome, TEXT_LIMIT};
 use super::warp::failure_of;
 use crate::fault::{Detail, FaultCode};
 
+/// How many bytes one call prints at most, but for the end of its last value.
+const TOTAL_LIMIT: usize = 1 << 20;
+
 impl Builtin<'_, '_> {
     /// `vprintf` of a lane, which returns how many values the format has.
     pub(super) fn print(&mut self, lane: u32, hooks: &dyn Hooks) -> Outcome<()> {
@@ -32,10 +35,14 @@ impl Builtin<'_, '_> {
     /// What a format and its values are, and how many values it has.
     fn format(&mut self, lane: u32, format: &[u8], mut values: u64) -> Outcome<(Vec<u8>, u32)> {
         let bad = || failure_of(FaultCode::LAUNCH_FAILED, Detail::BadFormat, lane);
-        let mut text = Vec::new();
+        let mut text = Vec::<u8>::new();
         let mut count = 0;
         let mut left = format.iter().copied().peekable();
         while let Some(next) = left.next() {
+            if text.len() > TOTAL_LIMIT {
+                let detail = Detail::Refused(format!("a printf of more than {TOTAL_LIMIT} bytes"));
+                return Err(failure_of(FaultCode::LAUNCH_FAILED, detail, lane));
+            }
             if next != b'%' {
                 text.push(next);
                 continue;

@@ -122,6 +122,16 @@ unsafe impl Forward for Faulty {
         unsafe { self.inner.stream_update_capture_dependencies(call, stream, dependencies, update) }
     }
 
+    fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind> {
+        self.faults.check("graph_node_kind")?;
+        self.inner.graph_node_kind(call, node)
+    }
+
+    fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
+        self.faults.check("graph_node_parameters")?;
+        self.inner.graph_node_parameters(call, node)
+    }
+
     fn stream_capture_info(
         &self,
         call: &Call<'_>,
