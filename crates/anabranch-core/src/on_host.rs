@@ -4,7 +4,7 @@
 //! excludes others. Some drivers keep other threads waiting meanwhile.
 //!
 //! Such a copy is a host function that runs once, which no driver captures. Whether a stream captures is known for certain only
-//! when the memory of a submission is [ordered](Submission::order), because the memory may draw the stream into a capture. So who
+//! when the memory of a submission has been ordered, because the memory may draw the stream into a capture. So who
 //! makes a copy is decided behind that.
 
 use crate::error::Result;
