@@ -128,7 +128,14 @@ impl Stream {
     #[track_caller]
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
         // A capture that begins behind the allocation makes the copy be refused, and has nothing of it.
-        let mut buffer = uncaptured(self, "uploading", || Buffer::stream_ordered(self, source.len(), None))?;
+        refuse_inside("uploading").map_err(|error| error.at(self.core().place()))?;
+        trace::queued!(bytes = size_of_val(source), stream = self.core().id(), "allocating in stream order");
+        let mut buffer = {
+            let _whole = trace::Whole::begin();
+            let _submitting = self.core().shared().membership().submitting();
+            self.core().refuse_while_capturing("uploading")?;
+            Buffer::stream_ordered(self, source.len(), None)?
+        };
         self.copy_from_host(&mut buffer, source)?;
         Ok(buffer)
     }
