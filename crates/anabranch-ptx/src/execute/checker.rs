@@ -31,7 +31,7 @@ struct Written {
 /// Makes it at least so long. `None`: there is no memory.
 fn grow(written: &mut Vec<bool>, length: usize) -> Option<()> {
     let more = length.saturating_sub(written.len());
-    written.try_reserve_exact(more).ok()?;
+    written.try_reserve(more).ok()?;
     written.resize(written.len() + more, false);
     Some(())
 }
