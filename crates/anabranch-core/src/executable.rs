@@ -481,9 +481,9 @@ impl ExecutableCore {
             driver.executable_set_node_enabled(call, self.live(&state), handle, enabled)
         });
         let may_be_set = set.as_ref().map_or_else(|error| !error.is_without_effect(), |()| true);
-        if may_be_set && enabled && set.is_ok() {
+        if enabled && set.is_ok() {
             state.disabled.retain(|&disabled| disabled != node);
-        } else if may_be_set && !enabled && !state.disabled.contains(&node) {
+        } else if !enabled && may_be_set && !state.disabled.contains(&node) {
             state.disabled.push(node);
         }
         set
