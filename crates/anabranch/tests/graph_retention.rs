@@ -241,10 +241,9 @@ impl World {
                 let Some(place) = executable.checked_rem(self.executables.len()) else { return };
                 let Some(graph) = pick(&self.graphs, graph).cloned() else { return };
                 let own = &mut self.executables[place];
-                let is_source = Rc::ptr_eq(&own.source, &graph);
                 let graph = graph.borrow();
                 match own.executable.update(&graph.graph) {
-                    Ok(()) if is_source => (own.nodes, own.others) = (graph.nodes.clone(), graph.others.clone()),
+                    // An update pairs nodes by the driver's rules, so that it is not known which node has what.
                     Ok(()) => (own.nodes, own.others) = (BTreeMap::new(), graph.kept()),
                     // It is not known how much was updated.
                     Err(_) => own.others.extend(graph.kept()),
