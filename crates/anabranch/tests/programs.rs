@@ -75,6 +75,8 @@ mod subscriber;
 mod swap;
 #[path = "programs/tally.rs"]
 mod tally;
+#[path = "programs/tangled.rs"]
+mod tangled;
 #[path = "programs/together.rs"]
 mod together;
 #[path = "programs/unwind.rs"]
@@ -87,19 +89,21 @@ mod watchdog;
 mod world;
 
 use environment::{Devices, Environment, PATIENCE, is_on_cuda};
-use generate::program;
-use operation::Program;
+use generate::{program, program_of};
+use operation::{Operation, Program};
+use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
+use tangled::tangled;
 use watchdog::Watchdog;
 
 /// How many programs are run unless the environment says otherwise.
 const PROGRAMS: u32 = 2000;
 
 /// How many tests share them.
-const TESTS: u32 = 6;
+const TESTS: u32 = 7;
 
 /// After so many programs the devices are made anew.
 const PROGRAMS_ON_A_DEVICE: u32 = 500;
@@ -114,7 +118,7 @@ fn programs() -> u32 {
 }
 
 /// Runs programs, and makes one that fails as short as it can.
-fn run_programs(threads: usize, run: impl FnMut(&Program)) {
+fn run_programs(strategy: impl Strategy<Value = Program>, run: impl FnMut(&Program)) {
     #[cfg(feature = "tracing")]
     subscriber::listen();
     let mut config = Config {
@@ -132,7 +136,7 @@ fn run_programs(threads: usize, run: impl FnMut(&Program)) {
     let watchdog = Watchdog::new(seed);
     let run = RefCell::new(run);
     let (programs, failed) = (Cell::new(0), Cell::new(false));
-    let result = TestRunner::new(config).run(&program(threads), |program| {
+    let result = TestRunner::new(config).run(&strategy, |program| {
         if !failed.get() {
             programs.set(programs.get() + 1);
         }
@@ -157,7 +161,7 @@ fn run_programs(threads: usize, run: impl FnMut(&Program)) {
 /// Runs programs on devices with workers, which many of them use one after the other.
 fn run_on_workers(devices: Devices, contexts: usize, threads: usize) {
     let mut environment: Option<(Environment, u32)> = None;
-    run_programs(threads, |program| {
+    run_programs(program(threads), |program| {
         // After a failure the devices are not used again.
         let (devices, used) = environment.take().unwrap_or_else(|| (Environment::new(devices, contexts), 0));
         run::run(&devices, program);
@@ -173,11 +177,11 @@ fn run_on_workers(devices: Devices, contexts: usize, threads: usize) {
 }
 
 /// Runs programs on devices that run work in an order made from the program's seed.
-fn run_in_seeded_order(devices: u32) {
+fn run_in_seeded_order(devices: u32, strategy: impl Strategy<Value = Program>) {
     if is_on_cuda() {
         return;
     }
-    run_programs(1, |program| {
+    run_programs(strategy, |program| {
         let devices = Environment::new(Devices::InOrder(devices, program.seed), 1);
         run::run(&devices, program);
         devices.close();
@@ -208,10 +212,15 @@ fn programs_of_two_threads_whose_calls_keep_each_other_waiting() {
 
 #[test]
 fn programs_on_one_device_in_seeded_order() {
-    run_in_seeded_order(1);
+    run_in_seeded_order(1, program(1));
 }
 
 #[test]
 fn programs_on_two_devices_in_seeded_order() {
-    run_in_seeded_order(2);
+    run_in_seeded_order(2, program(1));
+}
+
+#[test]
+fn programs_of_tangled_graphs_in_seeded_order() {
+    run_in_seeded_order(1, program_of(tangled().prop_map(Operation::Tangled)));
 }

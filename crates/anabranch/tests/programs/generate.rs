@@ -15,9 +15,10 @@ use crate::recaptured::recaptured;
 use crate::regions::regions;
 use crate::rewired::rewired;
 use crate::share::share;
-use crate::streams::stream_kind;
+use crate::streams::{StreamKind, stream_kind};
 use crate::strict::strict;
 use crate::swap::swap;
+use crate::tangled::tangled;
 use crate::unwind::unwind;
 use proptest::prelude::*;
 
@@ -163,6 +164,7 @@ fn interfaces() -> impl Strategy<Value = Operation> {
         3 => edited().prop_map(Operation::Edited),
         3 => rewired().prop_map(Operation::Rewired),
         3 => recaptured().prop_map(Operation::Recaptured),
+        2 => tangled().prop_map(Operation::Tangled),
         3 => regions().prop_map(Operation::Regions),
         2 => strict().prop_map(Operation::Strict),
         1 => managed().prop_map(Operation::Managed),
@@ -192,5 +194,13 @@ pub(crate) fn program(threads: usize) -> impl Strategy<Value = Program> {
         streams,
         seed,
         threads,
+    })
+}
+
+/// A program of nothing but one such operation.
+pub(crate) fn program_of(operation: impl Strategy<Value = Operation>) -> impl Strategy<Value = Program> {
+    (any::<u64>(), operation).prop_map(|(seed, operation)| {
+        let steps = vec![Step { elsewhere: false, operation }];
+        Program { streams: vec![StreamKind::NonBlocking(0)], seed, threads: vec![Thread { steps, loss: None }] }
     })
 }

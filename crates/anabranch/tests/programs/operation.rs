@@ -20,6 +20,7 @@ use crate::share::Share;
 use crate::streams::StreamKind;
 use crate::strict::Strict;
 use crate::swap::Swap;
+use crate::tangled::Tangled;
 use crate::unwind::Unwind;
 
 /// A program: what it runs on, and what each of its threads does.
@@ -286,6 +287,7 @@ pub(crate) enum Operation {
     Edited(Edited),
     Rewired(Rewired),
     Recaptured(Recaptured),
+    Tangled(Tangled),
     Regions(Regions),
     Strict(Strict),
     Defaults(Defaults),
