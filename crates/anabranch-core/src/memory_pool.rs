@@ -149,22 +149,20 @@ impl MemoryPoolCore {
         if !self.device.same_driver(peer) {
             return Err(self.device.refuse_other_driver(peer, operation));
         }
-        if allowed {
+        let set = self.device.driver().memory_pool_set_access(self.live(), peer.ordinal(), allowed);
+        // Its own device always has access, and that cannot be taken away.
+        if allowed && set.is_ok() && peer.ordinal() != self.device.ordinal() {
             let peers = &mut self.uses.lock().peers;
             if !peers.contains(&peer.ordinal()) {
                 peers.push(peer.ordinal());
             }
         }
-        self.device
-            .driver()
-            .memory_pool_set_access(self.live(), peer.ordinal(), allowed)
-            .during(operation, || self.device.to_string())
-            .map_err(|error| match error.status() {
-                Status::INVALID_DEVICE if !allowed && peer.ordinal() == self.device.ordinal() => {
-                    error.with_message("the device of the pool always has access to its memory")
-                }
-                _ => error.of_another_capture(),
-            })
+        set.during(operation, || self.device.to_string()).map_err(|error| match error.status() {
+            Status::INVALID_DEVICE if !allowed && peer.ordinal() == self.device.ordinal() => {
+                error.with_message("the device of the pool always has access to its memory")
+            }
+            _ => error.of_another_capture(),
+        })
     }
 
     /// Notes that memory of the pool is about to be freed in a stream.

@@ -149,6 +149,8 @@ fn safety_83_a_pool_is_used_again_as_if_it_were_new() {
         assert_eq!((pool.used_bytes().unwrap(), pool.used_bytes_high().unwrap()), (0, 0));
         assert_eq!((pool.reserved_bytes().unwrap(), pool.reserved_bytes_high().unwrap()), (0, 0));
         pool.set_release_threshold(u64::MAX).unwrap();
+        // It has that anyhow, and it cannot be taken away.
+        pool.set_peer_access(world.context.device(), true).unwrap();
         drop(stream.allocate_zeroed_from::<u32>(&pool, 10).unwrap());
         stream.synchronize().unwrap();
         assert!(pool.reserved_bytes().unwrap() > 0);
