@@ -328,7 +328,7 @@ impl ContextCore {
 
     /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle.
     pub fn try_keep_idle(&self) -> Option<HostBoundKeptOut<'_>> {
-        self.shared.try_keep_idle()
+        self.shared.try_keep_idle(self.keeps_others_waiting())
     }
 
     /// See [`DriverContext::count_host_bound`].
@@ -473,12 +473,12 @@ impl Drop for ContextCore {
     fn drop(&mut self) {
         let (driver, handle) = (self.driver.clone(), self.handle);
         let mut owner = Some(std::mem::replace(&mut self.owner, Owner::Made));
-        let device = self.device.clone();
+        let (device, keeps_others_waiting) = (self.device.clone(), self.keeps_others_waiting());
         let mut extensions = Some(std::mem::take(&mut self.extensions));
         let (shared, mut work) = (self.shared.clone(), self.work.take());
         // Closing a context waits for its work, and the reaper must not.
         reaper::attempt(self.queue(), move || {
-            let Some(idle) = shared.try_keep_idle() else { return Attempt::Pending };
+            let Some(idle) = shared.try_keep_idle(keeps_others_waiting) else { return Attempt::Pending };
             drop(work.take());
             // SAFETY: the context is destroyed, or the reference to it released, below.
             let context = unsafe { Live::new(handle) };

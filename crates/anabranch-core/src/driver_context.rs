@@ -50,11 +50,12 @@ thread_local! {
 /// While it exists, no other thread submits work that needs something else than the context to finish.
 #[must_use = "work is submitted when it is dropped"]
 pub struct HostBoundKeptOut<'a> {
-    _guard: RwLockWriteGuard<'a, ()>,
+    /// None where a call that waits keeps no others waiting.
+    _guard: Option<RwLockWriteGuard<'a, ()>>,
 }
 
 impl<'a> HostBoundKeptOut<'a> {
-    fn new(guard: RwLockWriteGuard<'a, ()>) -> Self {
+    fn new(guard: Option<RwLockWriteGuard<'a, ()>>) -> Self {
         KEPT_OUT.set(KEPT_OUT.get() + 1);
         Self { _guard: guard }
     }
@@ -169,7 +170,7 @@ impl DriverContext {
     /// Held while no such work is submitted. `None`: some is, or has been since there was that much of it.
     pub fn keep_out_host_bound(&self, count: u64) -> Option<HostBoundKeptOut<'_>> {
         let guard = self.host_bound.try_write()?;
-        (self.host_bound_count.load(Ordering::Relaxed) == count).then(|| HostBoundKeptOut::new(guard))
+        (self.host_bound_count.load(Ordering::Relaxed) == count).then(|| HostBoundKeptOut::new(Some(guard)))
     }
 
     /// Held while a stream joins a capture, so that no thread of this library records in the legacy stream meanwhile, which
@@ -210,14 +211,21 @@ impl DriverContext {
     }
 
     /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle, or
-    /// work that needs the host is being submitted.
-    pub fn try_keep_idle(&self) -> Option<HostBoundKeptOut<'_>> {
+    /// work that needs the host is being submitted. A driver whose calls keep no others waiting need not be kept idle: it does not
+    /// wait for work when what no work uses is given back ([`Call::of_unused`](anabranch_hal::Call::of_unused)).
+    pub fn try_keep_idle(&self, keeps_others_waiting: bool) -> Option<HostBoundKeptOut<'_>> {
         // Asked with no lock held first, because a driver may run work of the program when it is asked.
         let is_idle = {
             let _helping = helping();
             self.is_idle()
         };
-        let guard = if is_idle { self.host_bound.try_write() } else { None };
-        guard.filter(|_| self.is_idle()).map(HostBoundKeptOut::new)
+        if !is_idle {
+            return None;
+        }
+        if !keeps_others_waiting {
+            return Some(HostBoundKeptOut::new(None));
+        }
+        let guard = self.host_bound.try_write()?;
+        self.is_idle().then(|| HostBoundKeptOut::new(Some(guard)))
     }
 }

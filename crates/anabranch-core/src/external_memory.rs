@@ -101,7 +101,7 @@ impl Drop for ExternalMemoryCore {
         let (context, handle, address) = (self.context.clone(), self.handle, self.address);
         attempt_when_idle(&self.context, move || {
             let operation = "giving external memory up";
-            let call = context.call(operation);
+            let call = context.call(operation).of_unused();
             if !address.is_null() {
                 // SAFETY: the context is idle, and whoever used the memory has dropped it.
                 let unmapped = unsafe { context.driver().external_memory_unmap(&call, address) };

@@ -156,7 +156,8 @@ impl Drop for ExternalSemaphoreCore {
         attempt_when_idle(&self.context, move || {
             let operation = "giving an external semaphore up";
             // SAFETY: the context is idle, so that all signals and waits are complete, and this was the last owner.
-            let destroyed = unsafe { context.driver().external_semaphore_destroy(&context.call(operation), handle) };
+            let destroyed =
+                unsafe { context.driver().external_semaphore_destroy(&context.call(operation).of_unused(), handle) };
             drop_error::report(destroyed.during(operation, || context.place()));
         });
     }

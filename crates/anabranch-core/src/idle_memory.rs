@@ -3,13 +3,14 @@
 //! Freeing pinned, managed and plain memory blocks until the context has completed all its work. A driver may hold a
 //! lock in the meantime that other calls need, even those that the work waits for. Therefore such memory is freed at a
 //! time when the context has no work. Until then, allocations of the same kind and size reuse it: a context that is
-//! never idle has no more of this memory than it had in use at the same time.
+//! never idle has no more of this memory of one size than it had in use at the same time.
 
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::extensions::Extension;
 use crate::helping::helping;
+use crate::memory::comes_about;
 use crate::ranks;
 use crate::reaper::{self, Attempt};
 use crate::stream::PendingWork;
@@ -58,6 +59,10 @@ struct Blocks {
     addresses: BTreeMap<(BlockKind, usize), Vec<u64>>,
     /// Whether the reaper has been asked to free them.
     is_to_be_freed: bool,
+    /// How many more there will be when the work that uses them is over.
+    awaited: usize,
+    /// How many threads are freeing some.
+    being_freed: usize,
 }
 
 impl Default for IdleMemory {
@@ -79,8 +84,21 @@ impl ContextCore {
         if after.is_over() {
             return self.keep_until_idle(kind, bytes, address);
         }
+        self.extension::<IdleMemory>().blocks.lock().awaited += 1;
         let context = self.clone();
-        attempt_behind(after, move || context.keep_until_idle(kind, bytes, address));
+        attempt_behind(after, move || {
+            context.extension::<IdleMemory>().blocks.lock().awaited -= 1;
+            context.keep_until_idle(kind, bytes, address);
+        });
+    }
+
+    /// Waits a moment for memory that is to be freed. `false`: there is none, or the context does not become idle.
+    pub fn is_idle_memory_freed(&self) -> bool {
+        let is_left = || {
+            let blocks = self.extension::<IdleMemory>().blocks.lock();
+            blocks.is_to_be_freed || blocks.awaited > 0 || blocks.being_freed > 0
+        };
+        is_left() && comes_about(|| !is_left())
     }
 
     /// Frees memory that no work uses when the context is idle, and then drops what keeps its pool. No allocation takes it before.
@@ -107,9 +125,11 @@ impl ContextCore {
 
     /// Frees all memory that is not in use. The context is idle.
     fn free_idle_memory(&self) {
+        let memory = self.extension::<IdleMemory>();
         let addresses = {
-            let mut blocks = self.extension::<IdleMemory>().blocks.lock();
+            let mut blocks = memory.blocks.lock();
             blocks.is_to_be_freed = false;
+            blocks.being_freed += 1;
             std::mem::take(&mut blocks.addresses)
         };
         for ((kind, _), addresses) in addresses {
@@ -117,12 +137,13 @@ impl ContextCore {
                 drop_error::report(self.free_block(kind, address));
             }
         }
+        memory.blocks.lock().being_freed -= 1;
     }
 
     fn free_block(&self, kind: BlockKind, address: u64) -> Result<()> {
         let operation = kind.operation();
         trace::rare_elsewhere!(device = self.device().clone(); ?kind, address, %device, "freeing memory");
-        let call = self.call(operation);
+        let call = self.call(operation).of_unused();
         // SAFETY: all uses are complete, and the owner was dropped.
         let freed = unsafe {
             match kind {

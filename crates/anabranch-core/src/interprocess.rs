@@ -167,7 +167,7 @@ fn close_when_idle(
     let kept = context.clone();
     attempt_when_idle(context, move || {
         let (operation, context) = ("closing memory of another process", &kept);
-        let call = context.call(operation);
+        let call = context.call(operation).of_unused();
         let mut opened = OPENED.lock();
         // SAFETY: the context is idle, and whoever used the memory has dropped it, or it is open once more.
         let closed = unsafe {

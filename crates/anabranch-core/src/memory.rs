@@ -242,7 +242,7 @@ impl Allocation {
         context: &ContextCore,
         kind: BlockKind,
         bytes: usize,
-        allocate: impl FnOnce() -> Result<DevicePointer>,
+        allocate: impl Fn() -> Result<DevicePointer>,
     ) -> Result<DevicePointer> {
         // While streams capture, and inside of a host function, the driver is asked, because it may refuse: that must not depend on
         // what was freed before.
@@ -251,7 +251,11 @@ impl Allocation {
         match idle {
             Some(address) => Ok(DevicePointer(address)),
             None if bytes == 0 => Ok(DevicePointer::NULL),
-            None => allocate(),
+            None => match allocate() {
+                // What was dropped before may not be freed yet, because that takes an idle context.
+                Err(error) if error.status() == Status::OUT_OF_MEMORY && context.is_idle_memory_freed() => allocate(),
+                allocated => allocated,
+            },
         }
     }
 

@@ -187,7 +187,7 @@ impl Drop for ModuleCore {
             trace::rare_elsewhere!(device = context.device().clone(); %device, "unloading a module");
             // SAFETY: its owners were dropped, so nothing more is launched from it, and all earlier launches are
             // complete.
-            let result = unsafe { context.driver().module_unload(&context.call(operation), handle) };
+            let result = unsafe { context.driver().module_unload(&context.call(operation).of_unused(), handle) };
             drop_error::report(result.during(operation, || context.place()));
             if let Some(closures) = closures {
                 drop_elsewhere(closures, |thrown| {

@@ -388,6 +388,7 @@ impl<'a> Submission<'a> {
             operation: self.operation,
             location: self.location,
             label: self.label,
+            is_of_unused: false,
         };
         may_pause();
         let _host_bound = self.stream.submit_host_bound_if(self.is_host_bound);

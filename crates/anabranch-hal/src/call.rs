@@ -17,6 +17,9 @@ pub struct Call<'a> {
     pub location: &'static Location<'static>,
     /// The name of the work: the kernel's name, or a name that the user has chosen.
     pub label: Option<&'a str>,
+    /// Whether no work uses what the call frees, unloads or unregisters, so that the driver need not wait for work that is
+    /// submitted meanwhile. Drivers that cannot help waiting do wait.
+    pub is_of_unused: bool,
 }
 
 impl<'a> Call<'a> {
@@ -24,7 +27,7 @@ impl<'a> Call<'a> {
     #[inline(always)]
     #[track_caller]
     pub const fn new(context: Live<'a, ContextHandle>, operation: &'static str) -> Self {
-        Self { context, operation, location: Location::caller(), label: None }
+        Self { context, operation, location: Location::caller(), label: None, is_of_unused: false }
     }
 
     /// Describes a call for `operation` that was requested at `location`.
@@ -34,7 +37,7 @@ impl<'a> Call<'a> {
         operation: &'static str,
         location: &'static Location<'static>,
     ) -> Self {
-        Self { context, operation, location, label: None }
+        Self { context, operation, location, label: None, is_of_unused: false }
     }
 
     /// Returns the same call with a label.
@@ -42,6 +45,13 @@ impl<'a> Call<'a> {
     #[must_use]
     pub const fn with_label(self, label: &'a str) -> Self {
         Self { label: Some(label), ..self }
+    }
+
+    /// Returns the same call, which gives back what no work uses.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of_unused(self) -> Self {
+        Self { is_of_unused: true, ..self }
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod common;
 
-use anabranch::hal::{Driver, Forward, Layered};
+use anabranch::hal::{self, Call, Driver, Forward, Layered, PinnedFlags, Status};
 use anabranch::{
     Context, ContextFlags, Device, DualModule, HostFunction, Instance, Kernel, KernelFault, LaunchConfig, Stream,
     flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
@@ -122,6 +122,78 @@ fn safety_47_a_context_that_is_closed_waits_for_no_work_of_the_object_after_it()
         assert_reaper_goes_on();
         drop(held_second);
     });
+}
+
+#[test]
+fn safety_148_what_is_given_back_waits_for_no_work_that_comes_meanwhile() {
+    type Drops = fn(&Context, &Stream);
+    let kinds: [Drops; 5] = [
+        |context, _| {
+            let kernel = HostFunction::new("nothing", &[], |_, _| ());
+            drop(DualModule::new().host_function(kernel).load(context).unwrap());
+        },
+        |context, _| drop(context.allocate_managed::<u8>(100).unwrap()),
+        |context, _| drop((0..20).map(|_| context.allocate_pinned::<u8>(100).unwrap()).collect::<Vec<_>>()),
+        |context, _| drop(context.register_pinned(vec![0u8; 4096]).map_err(|(error, _)| error).unwrap()),
+        |context, stream| drop(context.allocate_zeroed::<u8>(stream, 100).unwrap()),
+    ];
+    for drops in kinds {
+        assert_ends(move || {
+            let instance = Instance::builder().cuda(false).isolated().host_workers(2).build().unwrap();
+            let context = instance.device("host").unwrap().context().unwrap();
+            let stream = context.create_stream().unwrap();
+            for round in 0..100u32 {
+                drops(&context, &stream);
+                stream.synchronize().unwrap();
+                // The thread that frees finds the context idle, and then it is not.
+                (0..round % 20).for_each(|_| std::thread::yield_now());
+                let signal = hold(&context, &stream);
+                flush_deferred_drops();
+                signal.set(1);
+                stream.synchronize().unwrap();
+            }
+        });
+    }
+}
+
+/// A driver with room for one piece of pinned memory, of which freeing takes a while.
+#[derive(Debug)]
+struct RoomForOne(Arc<dyn Driver>, AtomicU32);
+
+// SAFETY: all calls go to the one driver, with what they were given, or are refused.
+unsafe impl Forward for RoomForOne {
+    fn inner(&self) -> &dyn Driver {
+        &*self.0
+    }
+
+    fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> hal::Result<*mut u8> {
+        if self.1.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.1.fetch_sub(1, Ordering::SeqCst);
+            return Err(Status::OUT_OF_MEMORY.into());
+        }
+        self.0.allocate_pinned(call, bytes, flags)
+    }
+
+    unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> hal::Result<()> {
+        std::thread::sleep(Duration::from_millis(5));
+        // SAFETY: the caller promises what that driver asks for, too.
+        let freed = unsafe { self.0.free_pinned(call, address) };
+        self.1.fetch_sub(1, Ordering::SeqCst);
+        freed
+    }
+}
+
+#[test]
+fn safety_150_what_was_dropped_makes_room_for_the_next_allocation() {
+    let wrap = |inner| Arc::new(Layered(RoomForOne(inner, AtomicU32::new(0)))) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    for size in 1..20 {
+        let memory = context.allocate_pinned::<u8>(size * 100).unwrap();
+        let refused = context.allocate_pinned::<u8>(1).unwrap_err();
+        assert_eq!(refused.status(), Status::OUT_OF_MEMORY);
+        drop(memory);
+    }
 }
 
 /// A host device for a test alone, with workers for work that is held, and the number of contexts that were destroyed.

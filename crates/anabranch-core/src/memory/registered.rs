@@ -230,7 +230,7 @@ fn unregister(context: &ContextCore, address: DevicePointer) -> Result<()> {
 /// The same, when the context is idle, or no work needs other threads.
 fn unregister_at_once(context: &ContextCore, address: DevicePointer) -> Result<()> {
     trace::rare_elsewhere!(device = context.device().clone(), address = address.0; address, %device, "unregistering host memory");
-    let call = context.call(UNREGISTERING);
+    let call = context.call(UNREGISTERING).of_unused();
     let pointer = std::ptr::with_exposed_provenance_mut(address.0 as usize);
     // No capture can depend on this.
     let unregistered = with_relaxed_capture_mode(context.driver(), || {

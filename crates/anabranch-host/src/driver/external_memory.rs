@@ -58,7 +58,7 @@ impl ExternalMemory for HostDriver {
 
     unsafe fn external_memory_unmap(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
         let context = super::present(call)?;
-        context.core.wait_for_all();
+        context.core.wait_to_give_back(call);
         let memory = &self.shared.memory;
         let removed = memory.table.remove(address.0, |kind| kind == MemoryKind::External);
         let removed = removed.ok_or(Failure::new(Status::INVALID_VALUE))?;

@@ -53,21 +53,16 @@ impl HostDriver {
     ///
     /// # Safety
     /// Nobody uses the memory any more, except work that this waits for.
-    unsafe fn free_block(
-        &self,
-        context: Live<'_, ContextHandle>,
-        address: u64,
-        wanted: impl Fn(MemoryKind) -> bool,
-    ) -> Result<()> {
+    unsafe fn free_block(&self, call: &Call<'_>, address: u64, wanted: impl Fn(MemoryKind) -> bool) -> Result<()> {
         permitted()?;
-        let context = ContextState::of(context)?;
+        let context = ContextState::of(call.context)?;
         self.shared.captures.before_unsafe_call()?;
         if address == 0 {
             return context.core.check();
         }
         let bad = || Failure::new(Status::INVALID_VALUE);
         let kind = self.shared.memory.table.kind_at(address).filter(|&kind| wanted(kind)).ok_or_else(bad)?;
-        context.core.wait_for_all();
+        context.core.wait_to_give_back(call);
         if kind == MemoryKind::Graph {
             let block = self.shared.memory.graphs.block(address).filter(|block| block.free()).ok_or_else(bad)?;
             self.shared.memory.notify(|observer| observer.graph_freed(block.address(), FreedBy::Call));
@@ -106,7 +101,7 @@ impl Memory for HostDriver {
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
         // SAFETY: the caller promises that nobody uses the memory any more, except work that this waits for.
         unsafe {
-            self.free_block(call.context, address.0, |kind| {
+            self.free_block(call, address.0, |kind| {
                 !matches!(kind, MemoryKind::Pinned | MemoryKind::Registered | MemoryKind::Global | MemoryKind::External)
             })
         }
@@ -225,7 +220,7 @@ impl Memory for HostDriver {
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
         let address = address.expose_provenance() as u64;
         // SAFETY: the caller promises that nobody uses the memory any more, except work that this waits for.
-        unsafe { self.free_block(call.context, address, |kind| kind == MemoryKind::Pinned) }
+        unsafe { self.free_block(call, address, |kind| kind == MemoryKind::Pinned) }
     }
 
     unsafe fn register_pinned(
@@ -244,7 +239,7 @@ impl Memory for HostDriver {
         permitted()?;
         let context = ContextState::of(call.context)?;
         // SAFETY: the caller promises that no queued work uses the memory, except work that this waits for.
-        unsafe { register::unregister(&self.shared, &context.core, address) }
+        unsafe { register::unregister(&self.shared, call, &context.core, address) }
     }
 
     fn pinned_device_pointer(&self, call: &Call<'_>, address: *mut u8) -> Result<DevicePointer> {

@@ -121,7 +121,7 @@ impl Modules for HostDriver {
         let core = Arc::clone(&ModuleState::of(unsafe { Live::new(module) })?.core);
         self.shared.captures.before_unsafe_call()?;
         // Launches in flight do not keep the module alive.
-        core.wait_for_all();
+        core.wait_to_give_back(call);
         self.modules.remove(module.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
         core.check()
     }

@@ -3,7 +3,7 @@
 use super::Shared;
 use crate::engine::ContextCore;
 use crate::memory::{Allocation, Block, Lookup, MemoryKind, Origin};
-use anabranch_hal::{DevicePointer, Failure, RegisterFlags, Result, Status};
+use anabranch_hal::{Call, DevicePointer, Failure, RegisterFlags, Result, Status};
 
 /// Registers a range. Nothing is pinned, because no device needs it: the range is known as pinned memory from now on. What
 /// hardware does by pages this does by bytes, so that only ranges which overlap are refused.
@@ -44,7 +44,12 @@ pub(super) unsafe fn register(
 ///
 /// # Safety
 /// No queued work uses the memory, except work that this waits for.
-pub(super) unsafe fn unregister(shared: &Shared, context: &ContextCore, address: *mut u8) -> Result<()> {
+pub(super) unsafe fn unregister(
+    shared: &Shared,
+    call: &Call<'_>,
+    context: &ContextCore,
+    address: *mut u8,
+) -> Result<()> {
     shared.captures.before_unsafe_call()?;
     if address.is_null() {
         return Err(Failure::new(Status::INVALID_VALUE));
@@ -53,7 +58,7 @@ pub(super) unsafe fn unregister(shared: &Shared, context: &ContextCore, address:
     let not_registered = || Failure::new(Status::HOST_MEMORY_NOT_REGISTERED);
     let is_registered = |kind| kind == MemoryKind::Registered;
     shared.memory.table.kind_at(address).filter(|&kind| is_registered(kind)).ok_or_else(not_registered)?;
-    context.wait_for_all();
+    context.wait_to_give_back(call);
     let removed = shared.memory.table.remove(address, is_registered).ok_or_else(not_registered)?;
     shared.memory.notify(|observer| observer.unregistered(address));
     drop(removed);

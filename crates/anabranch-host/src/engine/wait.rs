@@ -8,7 +8,7 @@ use super::context::WaitStrategy;
 use super::core::{Engine, Pace};
 use super::queue::Inspection;
 use super::stream::{ContextCore, Entry, ParkedOn, Position, StreamState, Waiter};
-use anabranch_hal::Helping;
+use anabranch_hal::{Call, Helping};
 use anabranch_sync::{Rank, require_none_held};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -69,6 +69,13 @@ impl ContextCore {
         let ends: Vec<Position> = self.streams().into_iter().map(end).collect();
         ends.iter().for_each(|end| self.engine.wait(end, self.strategy()));
         ends
+    }
+
+    /// Waits for all that is queued in any stream of the context, unless no work uses what the call gives back.
+    pub(crate) fn wait_to_give_back(&self, call: &Call<'_>) {
+        if !call.is_of_unused {
+            self.wait_for_all();
+        }
     }
 }
 
