@@ -11,6 +11,7 @@ use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::{GraphObject, MOST_BODIES, next_graph_id, too_many_bodies};
 use crate::graph_traits::GraphTraits;
+use crate::host_work::refuse_inside;
 use crate::memory::MemoryAccess;
 use crate::node::{Node, NodeTable};
 use crate::retained::Retained;
@@ -262,6 +263,7 @@ impl OpenStream {
     #[track_caller]
     pub fn capture_info(&self, with_edge_data: bool) -> Result<CaptureInfo> {
         let operation = "asking for what a stream captures";
+        refuse_inside(operation).map_err(|error| error.at(self.place()))?;
         // The driver's list lasts as long as nobody captures in the stream or ends its capture, whose nodes these are.
         let membership = self.shared().membership();
         let _submitting = membership.submitting();

@@ -5,6 +5,7 @@
 //! launches are refused in the meantime.
 
 use crate::error::{Error, Result};
+use crate::host_work::is_inside;
 use crate::ranks;
 use anabranch_hal::{Access, Status};
 use anabranch_sync::{Condvar, Mutex};
@@ -27,11 +28,26 @@ struct State {
     /// Graphs that retain the memory to read or write it.
     reading_graphs: usize,
     writing_graphs: usize,
-    /// Launches that are being queued.
-    launches: usize,
+    /// Launches that are being queued, and read the memory or write it.
+    reading_launches: usize,
+    writing_launches: usize,
     /// Closures of the host that are running.
     readers: usize,
     writer: bool,
+}
+
+impl State {
+    fn launches(&mut self, access: Access) -> &mut usize {
+        match access {
+            Access::Read => &mut self.reading_launches,
+            Access::Write => &mut self.writing_launches,
+        }
+    }
+
+    /// Whether a launch is being queued that an access of the host has to wait for.
+    fn conflicts_with_launches(&self, access: Access) -> bool {
+        self.writing_launches > 0 || (access == Access::Write && self.reading_launches > 0)
+    }
 }
 
 impl HostAccess {
@@ -74,10 +90,17 @@ impl HostAccess {
     /// Excludes launches that conflict until the guard is dropped.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` inside another access that conflicts.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` inside another access that conflicts; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host
+    /// function while a launch that conflicts is being queued.
     pub fn enter(&self, access: Access, operation: &'static str) -> Result<HostGuard<'_>> {
         let mut state = self.state.lock();
-        while state.launches > 0 {
+        while state.conflicts_with_launches(access) {
+            if is_inside() {
+                // It may run on the thread that is queueing the launch.
+                let message = "a graph that uses the memory is being launched";
+                return Err(Error::argument(Status::NOT_PERMITTED, operation, message)
+                    .with_hint("host functions do not wait: access the memory before, or from another thread"));
+            }
             state = self.queued.wait(state);
         }
         if state.writer || (access == Access::Write && state.readers > 0) {
@@ -106,20 +129,24 @@ impl HostAccess {
             )
             .with_hint("launch after the closure that reads or writes the memory has returned"));
         }
-        state.launches += 1;
-        Ok(LaunchGuard(self))
+        *state.launches(access) += 1;
+        Ok(LaunchGuard { memory: self, access })
     }
 }
 
 /// Excludes the host for as long as a launch is being queued.
-pub struct LaunchGuard<'a>(&'a HostAccess);
+pub struct LaunchGuard<'a> {
+    memory: &'a HostAccess,
+    access: Access,
+}
 
 impl Drop for LaunchGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        state.launches -= 1;
-        if state.launches == 0 {
-            self.0.queued.notify_all();
+        let mut state = self.memory.state.lock();
+        let launches = state.launches(self.access);
+        *launches -= 1;
+        if *launches == 0 {
+            self.memory.queued.notify_all();
         }
     }
 }

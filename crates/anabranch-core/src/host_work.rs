@@ -7,7 +7,9 @@ pub use launches::{LaunchPlace, Launching};
 use crate::error::{Error, Result};
 use crate::panics::PanicReports;
 use crate::reaper;
-use anabranch_hal::{Callback, HostWork, HostWorkKey, InsideWork, RepeatableWork, Status, Thrown, contain};
+use anabranch_hal::{
+    Callback, HostWork, HostWorkKey, InsideWork, InsideWorkBefore, RepeatableWork, Status, Thrown, contain,
+};
 use launches::Launches;
 use std::fmt;
 use std::sync::Arc;
@@ -28,12 +30,19 @@ pub fn refuse_inside(operation: &'static str) -> Result<()> {
     if is_inside() { Err(Error::driver(operation, Status::NOT_PERMITTED.into())) } else { Ok(()) }
 }
 
+/// Runs code of the program as inside of a host function. Marks that it leaks end with it.
+#[inline(always)]
+fn contain_inside<R>(run: impl FnOnce() -> R) -> Result<R, Thrown> {
+    // SAFETY: it is a variable of this function.
+    let _inside = unsafe { InsideWorkBefore::enter() };
+    contain(run)
+}
+
 /// Drops something of the program's as inside a host function, on the reaper's thread: whoever gives it up may hold
 /// locks, or be in the middle of a change. `note` receives what is thrown if the drop unwinds.
 pub fn drop_elsewhere(value: impl Send + 'static, note: impl FnOnce(&Thrown) + Send + 'static) {
     reaper::elsewhere(move || {
-        let _inside = InsideWork::enter();
-        if let Err(thrown) = contain(|| drop(value)) {
+        if let Err(thrown) = contain_inside(|| drop(value)) {
             note(&thrown);
         }
     });
@@ -54,11 +63,10 @@ impl<F: Send + 'static> Guarded<F> {
 
     #[inline(always)]
     fn call(&mut self, run: impl FnOnce(F)) {
-        if let Some(closure) = self.closure.take() {
-            let _inside = InsideWork::enter();
-            if let Err(thrown) = contain(|| run(closure)) {
-                self.panics.note(&[self.stream], &thrown);
-            }
+        if let Some(closure) = self.closure.take()
+            && let Err(thrown) = contain_inside(|| run(closure))
+        {
+            self.panics.note(&[self.stream], &thrown);
         }
     }
 
@@ -105,8 +113,7 @@ struct Repeatable<F: Send + 'static> {
 impl<F: Fn() + Send + 'static> Repeatable<F> {
     fn run(&self) {
         let Some(closure) = &self.closure else { return };
-        let _inside = InsideWork::enter();
-        if let Err(thrown) = contain(closure) {
+        if let Err(thrown) = contain_inside(closure) {
             self.launches.note(&thrown);
         }
     }

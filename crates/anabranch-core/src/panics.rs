@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[track_caller]
 pub fn contain_quietly<R>(run: impl FnOnce() -> R) -> Option<R> {
     require_none_held(Rank::LOWEST);
-    let _before = InsideWorkBefore::note();
+    // SAFETY: it is a variable of this function.
+    let _before = unsafe { InsideWorkBefore::note() };
     contain(run).ok()
 }
 

@@ -101,7 +101,7 @@ pub use guarded::{Span, report, report_elsewhere};
 #[cfg(feature = "tracing")]
 mod guarded {
     use crate::reaper;
-    use anabranch_hal::{InsideWork, contain};
+    use anabranch_hal::{InsideWorkBefore, contain};
     use anabranch_sync::{Rank, require_none_held};
     use std::cell::Cell;
     use tracing::dispatcher::{get_default, with_default};
@@ -141,7 +141,8 @@ mod guarded {
     fn call<R>(subscriber: impl FnOnce() -> R) -> Option<R> {
         require_none_held(Rank::LOWEST);
         let before = IS_IN_SUBSCRIBER.replace(true);
-        let inside = InsideWork::enter();
+        // SAFETY: it is a variable of this function.
+        let inside = unsafe { InsideWorkBefore::enter() };
         // What it throws concerns nobody else.
         let result = contain(subscriber).ok();
         drop(inside);

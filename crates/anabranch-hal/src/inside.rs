@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    /// How many marks the thread has.
+    static INSIDE: Cell<u32> = const { Cell::new(0) };
     static LAUNCHED_IN: Cell<Option<u64>> = const { Cell::new(None) };
     static HELPING: Cell<bool> = const { Cell::new(false) };
 }
@@ -16,11 +17,10 @@ static IS_ANY_MARKED: AtomicBool = AtomicBool::new(false);
 
 /// Marks the thread as executing work that was given to a driver, until it is dropped. Such work is host functions,
 /// kernels that are closures, and the drop of either. Code that runs such work on a thread of the process must enter
-/// one.
+/// one. A thread with several marks is marked until the last of them is dropped, in whatever order.
 #[derive(Debug)]
 #[must_use]
 pub struct InsideWork {
-    before: bool,
     not_send: PhantomData<*const ()>,
 }
 
@@ -28,13 +28,8 @@ impl InsideWork {
     /// Marks the thread.
     #[inline]
     pub fn enter() -> Self {
-        // Looked at first: a store would take the variable from the processors of all other threads.
-        if !IS_ANY_MARKED.load(Ordering::Relaxed) {
-            IS_ANY_MARKED.store(true, Ordering::Relaxed);
-        }
-        // A thread that is exiting has no mark any more. No work runs on it.
-        let before = INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true);
-        Self { before, not_send: PhantomData }
+        mark();
+        Self { not_send: PhantomData }
     }
 
     /// Returns whether the thread is marked.
@@ -47,35 +42,65 @@ impl InsideWork {
     #[cold]
     #[inline(never)]
     fn is_marked() -> bool {
-        INSIDE.try_with(Cell::get).unwrap_or(false)
-    }
-}
-
-/// Gives the thread the mark of [`InsideWork`] back that it had, when it is dropped: code of the program may enter the mark, and leak
-/// that.
-#[derive(Debug)]
-#[must_use]
-pub struct InsideWorkBefore {
-    before: bool,
-    not_send: PhantomData<*const ()>,
-}
-
-impl InsideWorkBefore {
-    /// Notes whether the thread is marked.
-    #[inline]
-    pub fn note() -> Self {
-        Self { before: InsideWork::is_entered(), not_send: PhantomData }
-    }
-}
-
-impl Drop for InsideWorkBefore {
-    #[inline]
-    fn drop(&mut self) {
-        let _ = INSIDE.try_with(|inside| inside.set(self.before));
+        marks() > 0
     }
 }
 
 impl Drop for InsideWork {
+    #[inline]
+    fn drop(&mut self) {
+        let _ = INSIDE.try_with(|inside| inside.set(inside.get().saturating_sub(1)));
+    }
+}
+
+#[inline]
+fn mark() {
+    // Looked at first: a store would take the variable from the processors of all other threads.
+    if !IS_ANY_MARKED.load(Ordering::Relaxed) {
+        IS_ANY_MARKED.store(true, Ordering::Relaxed);
+    }
+    // A thread that is exiting has no marks any more. No work runs on it.
+    let _ = INSIDE.try_with(|inside| inside.set(inside.get().saturating_add(1)));
+}
+
+#[inline]
+fn marks() -> u32 {
+    INSIDE.try_with(Cell::get).unwrap_or(0)
+}
+
+/// Gives the thread the marks of [`InsideWork`] back that it had, when it is dropped: code of the program may enter one, and leak it.
+#[derive(Debug)]
+#[must_use]
+pub struct InsideWorkBefore {
+    before: u32,
+    not_send: PhantomData<*const ()>,
+}
+
+impl InsideWorkBefore {
+    /// Notes how the thread is marked.
+    ///
+    /// # Safety
+    /// It is dropped behind everything that marks the thread later, as a variable of the function that notes it is. Otherwise work
+    /// that the thread executes would not count as such.
+    #[inline]
+    pub unsafe fn note() -> Self {
+        Self { before: if IS_ANY_MARKED.load(Ordering::Relaxed) { marks() } else { 0 }, not_send: PhantomData }
+    }
+
+    /// The same, and marks the thread.
+    ///
+    /// # Safety
+    /// As of [`note`](Self::note).
+    #[inline]
+    pub unsafe fn enter() -> Self {
+        // SAFETY: the caller promises it.
+        let before = unsafe { Self::note() };
+        mark();
+        before
+    }
+}
+
+impl Drop for InsideWorkBefore {
     #[inline]
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(self.before));

@@ -1,7 +1,7 @@
 //! Errors of queued work, and of calls from inside of it.
 
 use crate::ranks;
-use anabranch_hal::{Detail, Failure, InsideWork, Result, Status};
+use anabranch_hal::{Detail, Failure, InsideWork, InsideWorkBefore, Result, Status};
 use anabranch_sync::require_none_held;
 
 /// Refuses driver calls from host work and kernels, as the hardware's driver does.
@@ -11,11 +11,15 @@ pub(crate) fn permitted() -> Result<()> {
 }
 
 /// Marks the thread as inside of work until the result is dropped. No lock of this crate is held meanwhile.
+///
+/// # Safety
+/// As of [`InsideWorkBefore::note`].
 #[inline]
 #[track_caller]
-pub(crate) fn enter_work() -> InsideWork {
+pub(crate) unsafe fn enter_work() -> InsideWorkBefore {
     require_none_held(ranks::PRIMARY);
-    InsideWork::enter()
+    // SAFETY: the caller promises it.
+    unsafe { InsideWorkBefore::enter() }
 }
 
 /// A panic of a kernel.

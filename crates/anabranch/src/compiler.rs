@@ -15,6 +15,7 @@ pub use options::CompileOptions;
 
 use crate::error::{Error, Result, ResultExt};
 use crate::trace;
+use anabranch_core::host_work::refuse_inside;
 use anabranch_hal::{self as hal, Detail, Failure};
 use cache::Cache;
 use fingerprint::Fingerprint;
@@ -91,8 +92,10 @@ impl Compiler {
     ///
     /// # Errors
     /// If NVRTC is not found, or the library was built without the cargo feature `cuda`. The message lists the places
-    /// that were searched, and the remedy.
+    /// that were searched, and the remedy. [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host
+    /// function.
     pub fn find() -> Result<Self> {
+        refuse_inside("finding the compiler")?;
         match load() {
             Ok(driver) => Ok(Self::from_driver(driver)),
             Err(absence) => Err(Error::absent("finding the compiler", &absence)),

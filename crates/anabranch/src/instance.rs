@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result, list};
 use crate::trace;
 use anabranch_core::device::DeviceCore;
 use anabranch_core::device_name::DeviceName;
+use anabranch_core::host_work::refuse_inside;
 use anabranch_hal::{Absence, BackendKind, Driver, Status};
 use drivers::HostSettings;
 use std::fmt;
@@ -198,7 +199,9 @@ impl InstanceBuilder {
     ///
     /// # Errors
     /// If an environment variable or an option has an invalid value. A missing back end is not an error.
+    /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function.
     pub fn build(self) -> Result<Instance> {
+        refuse_inside("creating an instance")?;
         trace::span!("loading the back ends");
         let mut instance = Instance { devices: Vec::new(), absent: Vec::new(), is_isolated: self.is_isolated };
         for backend in [BackendKind::Cuda, BackendKind::Host] {

@@ -13,6 +13,7 @@ pub use target::RunTarget;
 use crate::completion::Enqueued;
 use crate::error::Result;
 use crate::stream::Stream;
+use anabranch_core::host_work::refuse_inside;
 use each::Each;
 use slot::Slot;
 use std::fmt;
@@ -167,8 +168,10 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
     /// # Errors
     /// An error of a closure. Work that was queued before it still runs. On a pool, also that of a wait of one stream
     /// for another, such as [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED)
-    /// if a stream of the pool is capturing.
+    /// if a stream of the pool is capturing. [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host
+    /// function, where no closure is called.
     pub fn queue(self, target: &impl RunTarget) -> Result<T> {
+        refuse_inside(OPERATION)?;
         target.with_place(|place| self.run_at(place).map(|(value, _)| value))
     }
 
@@ -182,6 +185,7 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED): nothing is queued,
     /// and the capture remains valid.
     pub fn run(self, target: &impl RunTarget) -> Result<T> {
+        refuse_inside(OPERATION)?;
         target.with_place(|place| {
             place.stream.core().refuse_while_capturing(OPERATION)?;
             let (value, others) = self.run_at(place)?;
@@ -202,6 +206,7 @@ impl<'a, T: Send + 'a> Operation<'a, T> {
         target.with_place(|place| {
             let mut others = Vec::new();
             let queued = place.stream.enqueue_async(|_| {
+                refuse_inside(OPERATION)?;
                 let (value, joined) = self.run_at(place)?;
                 others = joined;
                 Ok(value)

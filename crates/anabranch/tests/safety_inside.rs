@@ -6,8 +6,8 @@ mod common;
 
 use anabranch::hal::InsideWork;
 use anabranch::{
-    Buffer, CaptureMode, ConditionalKind, Event, ExecutableGraph, Graph, Instance, NodeWork, Result, Status, Stream,
-    UpdateError,
+    Buffer, CaptureMode, Compiler, ConditionalKind, Event, ExecutableGraph, Graph, Instance, NodeWork, Operation,
+    Result, Status, Stream, StreamPolicy, StreamPool, UpdateError,
 };
 use futures::executor::block_on;
 use std::future::Future;
@@ -24,6 +24,7 @@ const HANGS: Duration = Duration::from_secs(60);
 /// What a host function calls.
 struct Objects {
     stream: Stream,
+    pool: StreamPool,
     event: Event,
     graph: Mutex<Graph>,
     executable: ExecutableGraph,
@@ -76,6 +77,13 @@ impl Objects {
             ("synchronize", self.stream.synchronize()),
             ("download", self.stream.download(&self.memory).map(drop)),
             ("begin_capture", self.stream.begin_capture(anabranch::CaptureMode::Relaxed)),
+            ("capture_info", self.stream.capture_info().map(drop)),
+            ("queue", Operation::value(1).queue(&self.stream).map(drop)),
+            ("run", Operation::value(1).run(self.pool.stream()).map(drop)),
+            ("queue in a pool", Operation::value(1).queue(&self.pool).map(drop)),
+            ("run_async in a pool", block_on(Operation::value(1).run_async(&self.pool)).map(drop)),
+            ("an instance", Instance::new().map(drop)),
+            ("a compiler", Compiler::find().map(drop)),
         ]
     }
 }
@@ -108,7 +116,9 @@ fn run(seed: Option<u64>) -> Vec<(&'static str, Result<()>)> {
     let executable = graph.instantiate().unwrap();
     let memory = stream.upload(&[1u32; 4]).unwrap();
     let event = stream.record_event().unwrap();
-    let objects = Arc::new(Objects { stream, event, graph: Mutex::new(graph), executable, node, memory, conditional });
+    let pool = StreamPool::new(&context, 2, StreamPolicy::LeastLoaded).unwrap();
+    let objects =
+        Arc::new(Objects { stream, pool, event, graph: Mutex::new(graph), executable, node, memory, conditional });
     *slot.lock().unwrap() = Arc::downgrade(&objects);
     let Objects { stream, event, executable, .. } = &*objects;
     let _current = stream.enter();
@@ -187,8 +197,99 @@ fn safety_135_a_capture_whose_closure_leaks_a_mark_ends() {
         .unwrap();
     assert_eq!(graph.nodes().unwrap().len(), 0);
     drop(kept);
-    // It is dropped last, and gives back what the leaked one had left.
+    assert!(stream.query().unwrap());
+}
+
+#[test]
+fn safety_135_marks_that_are_dropped_in_another_order_leave_none() {
+    let stream = common::host().create_stream().unwrap();
+    let (first, second) = (InsideWork::enter(), InsideWork::enter());
+    drop(first);
     assert_eq!(stream.query().unwrap_err().status(), Status::NOT_PERMITTED);
+    drop(second);
+    assert!(stream.query().unwrap());
+}
+
+#[test]
+fn safety_135_a_host_function_that_leaks_a_mark_leaves_none() {
+    let context =
+        Instance::builder().cuda(false).host_seed(1).build().unwrap().device("host").unwrap().context().unwrap();
+    let stream = context.create_stream().unwrap();
+    // It runs on this thread.
+    stream.launch_host_func(|| std::mem::forget(InsideWork::enter())).unwrap();
+    stream.synchronize().unwrap();
+    assert!(stream.query().unwrap());
+}
+
+#[test]
+fn safety_135_a_scope_of_registered_memory_whose_closure_leaks_a_mark_ends() {
+    common::assert_ends(|| {
+        let context = common::host();
+        let stream = context.create_stream().unwrap();
+        let buffer = stream.upload(&[7u8; 64]).unwrap();
+        let mut memory = vec![0u8; 64];
+        for _ in 0..2 {
+            context
+                .register_scope(&mut memory, |memory| {
+                    stream.launch_host_func(|| thread::sleep(Duration::from_millis(5)))?;
+                    stream.copy(memory, &buffer)?;
+                    std::mem::forget(InsideWork::enter());
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(memory, [7; 64]);
+            memory.fill(0);
+        }
+    });
+}
+
+#[test]
+fn safety_149_a_host_function_reads_what_the_launch_that_runs_it_only_reads() {
+    common::assert_ends(|| {
+        let instance = Instance::builder().cuda(false).isolated().host_queue_limit(2).host_seed(1).build().unwrap();
+        let context = instance.device("host").unwrap().context().unwrap();
+        let stream = context.create_stream().unwrap();
+        let pinned = Arc::new(context.allocate_pinned::<u32>(4).unwrap());
+        let mut target = stream.allocate_zeroed::<u32>(4).unwrap();
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::copy(&mut target, &*pinned).unwrap()).unwrap();
+        let executable = graph.instantiate().unwrap();
+        stream.synchronize().unwrap();
+        let (tell, told) = channel();
+        for _ in 0..6 {
+            let (pinned, tell) = (pinned.clone(), tell.clone());
+            stream.launch_host_func(move || tell.send(pinned.read(|words| words[0]).is_ok()).unwrap()).unwrap();
+            executable.launch(&stream).unwrap();
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [true; 6]);
+    });
+}
+
+#[test]
+fn safety_149_a_host_function_does_not_wait_for_the_launch_that_runs_it() {
+    common::assert_ends(|| {
+        let instance = Instance::builder().cuda(false).isolated().host_queue_limit(2).host_seed(1).build().unwrap();
+        let context = instance.device("host").unwrap().context().unwrap();
+        let stream = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+        let source = stream.allocate_zeroed::<u32>(4).unwrap();
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::copy(&mut pinned, &source).unwrap()).unwrap();
+        let executable = graph.instantiate().unwrap();
+        stream.synchronize().unwrap();
+        let (pinned, (tell, told)) = (Arc::new(pinned), channel());
+        for _ in 0..6 {
+            let (pinned, tell) = (pinned.clone(), tell.clone());
+            let read = move || pinned.read(|words| words[0]).map_err(|error| error.status());
+            stream.launch_host_func(move || tell.send(read()).unwrap()).unwrap();
+            executable.launch(&stream).unwrap();
+        }
+        stream.synchronize().unwrap();
+        let answers: Vec<_> = told.try_iter().collect();
+        assert_eq!(answers.len(), 6);
+        assert!(answers.contains(&Err(Status::NOT_PERMITTED)), "{answers:?}");
+    });
 }
 
 #[test]

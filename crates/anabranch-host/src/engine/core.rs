@@ -167,7 +167,8 @@ impl Engine {
     /// Runs host work, during which a worker counts as blocked. `partition`: that of the task that a worker runs.
     pub(crate) fn run_host_work(&self, partition: Option<&Partition>, work: impl FnOnce()) {
         let _absence = is_worker().then(|| BlockedWorker::new(self, partition));
-        let _scope = enter_work();
+        // SAFETY: it is a variable of this block, in which nothing else marks the thread for longer.
+        let _scope = unsafe { enter_work() };
         work();
     }
 

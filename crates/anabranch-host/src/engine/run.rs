@@ -77,7 +77,8 @@ impl Engine {
             let is_order = matches!(entry, Entry::WaitFor(_) | Entry::TimeStamp(_) | Entry::Callback(_));
             match entry {
                 Entry::HostFunction(work) if !stream.core.is_lost() => {
-                    let _scope = enter_work();
+                    // SAFETY: it is a variable of this block, in which nothing else marks the thread for longer.
+                    let _scope = unsafe { enter_work() };
                     work.run();
                 }
                 entry => {
@@ -236,7 +237,8 @@ impl Engine {
             _ => {}
         }
         // Closures that are not run are dropped under the same rules.
-        let _scope = enter_work();
+        // SAFETY: it is a variable of this block, in which nothing else marks the thread for longer.
+        let _scope = unsafe { enter_work() };
         if let Entry::Callback(callback) = entry {
             callback(turn.stream.core.check().err().map_or(Status::SUCCESS, |failure| failure.status));
         }

@@ -15,7 +15,7 @@ use super::queue::{self, Padded, Queue};
 use super::scheduler;
 use crate::error::StreamFailure;
 use crate::ranks;
-use anabranch_hal::{Failure, InsideWork, KernelFault, StreamFlags, SynchronizationPolicy};
+use anabranch_hal::{Failure, InsideWorkBefore, KernelFault, StreamFlags, SynchronizationPolicy};
 use anabranch_sync::Mutex;
 use anabranch_sync::modelled;
 use std::any::Any;
@@ -323,7 +323,8 @@ impl StreamState {
     pub(crate) fn drop_queued(&self) {
         let entries = self.queue.drain();
         // Some hold closures of the user.
-        let _scope = InsideWork::enter();
+        // SAFETY: it is a variable of this function.
+        let _scope = unsafe { InsideWorkBefore::enter() };
         for mut entry in entries {
             if let Entry::Work(work) = &mut entry {
                 work.abandon();

@@ -237,7 +237,8 @@ pub(crate) fn run_kernel(
     level: usize,
     partition: Option<&Arc<Partition>>,
 ) -> Result<(), KernelError> {
-    let _scope = enter_work();
+    // SAFETY: it is a variable of this block, in which nothing else marks the thread for longer.
+    let _scope = unsafe { enter_work() };
     let (blocks, threads) = (work.block_count(), work.threads_per_block());
     // Small launches are many, and to divide takes longer than all the rest of running one.
     let large = engine.workers() > 0 && blocks.saturating_mul(threads) >= WORTH_SHARING;
@@ -297,6 +298,7 @@ fn with_shared_memory<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
 
 /// Runs a share of a kernel, and marks the thread as inside of it.
 pub(super) fn run_share(work: &KernelWork, stage: usize, next: Blocks<'_>) -> Result<(), KernelError> {
-    let _scope = enter_work();
+    // SAFETY: it is a variable of this block, in which nothing else marks the thread for longer.
+    let _scope = unsafe { enter_work() };
     work.run_blocks(stage, next)
 }

@@ -238,8 +238,9 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        let mut capture =
-            ClosureCapture { stream: self, capture: Some(capture), inside: Some(InsideWorkBefore::note()) };
+        // SAFETY: it is dropped when the capture ends, at the end of this function at the latest.
+        let inside = unsafe { InsideWorkBefore::note() };
+        let mut capture = ClosureCapture { stream: self, capture: Some(capture), inside: Some(inside) };
         let result = body(&CaptureScope::new(self, mode));
         let ended = capture.end();
         // The body's error says more than what the capture made of it.

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Buffer, check_foreign, uncaptured};
 use crate::stream::Stream;
 use anabranch_core::access::LastUse;
+use anabranch_core::host_work::refuse_inside;
 use anabranch_core::keeper::Keeper;
 use anabranch_core::memory::{Allocation, MemoryAccess, byte_size};
 use anabranch_hal::{Access, BackendKind, DevicePointer, Status};
@@ -46,6 +47,7 @@ impl ManagedTensor {
     /// captures.
     #[track_caller]
     pub fn into_buffer<T: DlpackElement>(mut self, context: &Context, ready: Option<&Stream>) -> Result<Buffer<T>> {
+        refuse_inside(IMPORTING).map_err(|error| error.at(context.core().place()))?;
         let refuse = |status, message: String, hint: &'static str| {
             Error::argument(status, IMPORTING, message).with_hint(hint).at(context.core().place())
         };

@@ -92,7 +92,8 @@ impl<T: Pod> ManagedBuffer<T> {
     ///
     /// # Errors
     /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
-    /// [`write`](Self::write).
+    /// [`write`](Self::write); [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function while a
+    /// graph that writes the memory is being launched.
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
         self.wait(Access::Read)?;

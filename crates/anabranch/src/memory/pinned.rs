@@ -119,7 +119,8 @@ impl<T: Pod> PinnedBuffer<T> {
     ///
     /// # Errors
     /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
-    /// [`write`](Self::write).
+    /// [`write`](Self::write); [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function while a
+    /// graph that writes the memory is being launched.
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
         self.memory.history().synchronize(Access::Read)?;
@@ -134,7 +135,8 @@ impl<T: Pod> PinnedBuffer<T> {
     /// # Errors
     /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
     /// [`read`](Self::read); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for memory that was
-    /// registered as read-only.
+    /// registered as read-only; [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function while
+    /// a graph that uses the memory is being launched.
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         self.memory.require_writable(WRITING)?;
         let _guard = self.memory.host_access().enter(Access::Write, WRITING)?;

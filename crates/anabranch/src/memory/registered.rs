@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use anabranch_core::host_work::refuse_inside;
 use anabranch_core::keeper::Keeper;
 use anabranch_core::memory::{Allocation, HostRange, byte_size, comes_about};
-use anabranch_hal::{RegisterFlags, Status};
+use anabranch_hal::{InsideWorkBefore, RegisterFlags, Status};
 use bytemuck::Pod;
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -269,7 +269,9 @@ unsafe fn scope<T: Pod, R>(
     // SAFETY: the memory stays allocated until this call is over. Before that it is given back, also if the body unwinds, and what
     // could submit uses of it is borrowed from this function, which the body does not outlive.
     let memory = unsafe { Allocation::borrowed(context.core(), range) }?;
-    let end = GiveBackOnDrop(&memory);
+    // SAFETY: it is dropped when the body has ended, in this function.
+    let inside = unsafe { InsideWorkBefore::note() };
+    let end = GiveBackOnDrop { memory: &memory, inside: Some(inside) };
     let result = body(&memory);
     let given_back = end.finish();
     let value = result?;
@@ -277,11 +279,16 @@ unsafe fn scope<T: Pod, R>(
 }
 
 /// Gives borrowed memory back at the end of a scope, also if its body panics.
-struct GiveBackOnDrop<'a>(&'a Arc<Allocation>);
+struct GiveBackOnDrop<'a> {
+    memory: &'a Arc<Allocation>,
+    /// The body may mark the thread, and keep the mark, with which nothing could be waited for.
+    inside: Option<InsideWorkBefore>,
+}
 
 impl GiveBackOnDrop<'_> {
-    fn finish(self) -> Result<()> {
-        let memory = self.0;
+    fn finish(mut self) -> Result<()> {
+        drop(self.inside.take());
+        let memory = self.memory;
         std::mem::forget(self);
         memory.give_back()
     }
@@ -289,6 +296,7 @@ impl GiveBackOnDrop<'_> {
 
 impl Drop for GiveBackOnDrop<'_> {
     fn drop(&mut self) {
-        let _ = self.0.give_back();
+        drop(self.inside.take());
+        let _ = self.memory.give_back();
     }
 }

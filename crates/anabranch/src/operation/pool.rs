@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ranks;
 use crate::stream::Stream;
+use anabranch_core::host_work::is_inside;
 use anabranch_core::stream::SyncEvent;
 use anabranch_hal::{Status, contain};
 use anabranch_sync::Mutex;
@@ -55,6 +56,10 @@ impl Slot {
 
     /// How many operations are being queued or are not complete.
     fn load(&self) -> usize {
+        // There nothing is queued, and whoever waits for the function may hold locks.
+        if is_inside() {
+            return self.queueing.load(Ordering::Relaxed);
+        }
         // The driver is asked without the lock.
         while let Some(first) = self.first_pending() {
             if !first.is_over() {
@@ -167,7 +172,7 @@ impl<'p> Lane<'p> {
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
-        if self.pool.policy == StreamPolicy::LeastLoaded {
+        if self.pool.policy == StreamPolicy::LeastLoaded && !is_inside() {
             // Where nothing can be recorded, such as in a lost context, the work does not count.
             let event = contain(|| self.slot.stream.core().sync_event()).ok().and_then(Result::ok).flatten();
             self.slot.pending.lock().extend(event);
