@@ -38,7 +38,7 @@ fn early() -> Context {
     instance.device("host:1").unwrap().context().unwrap()
 }
 
-/// Fills two buffers with twos; the first fill is disabled.
+/// Copies twos to a buffer and fills another one with them; the copy is disabled.
 struct Disabled {
     buffers: [Buffer<u32>; 2],
     executable: ExecutableGraph,
@@ -50,7 +50,8 @@ impl Disabled {
         let mut buffers = [(); 2].map(|()| stream.upload(&[1u32; 4]).unwrap());
         let mut graph = stream.context().create_graph().unwrap();
         let [first, second] = &mut buffers;
-        let disabled = graph.add((), NodeWork::fill(first, 2u32).unwrap()).unwrap();
+        let twos = stream.upload(&[2u32; 4]).unwrap();
+        let disabled = graph.add((), NodeWork::copy(first, &twos).unwrap()).unwrap();
         graph.add(disabled, NodeWork::fill(second, 2u32).unwrap()).unwrap();
         let executable = graph.instantiate().unwrap();
         executable.set_node_enabled(disabled, false).unwrap();
@@ -115,6 +116,22 @@ fn safety_139_a_graph_with_a_disabled_node_is_not_launched_beside_other_contexts
     drop((part, green));
     until("the green context is destroyed", || is_launched(&graph, &stream));
     assert_eq!(graph.read(&stream), [1, 2]);
+}
+
+#[test]
+fn safety_139_a_fill_node_is_not_disabled() {
+    let context = early();
+    let stream = context.create_stream().unwrap();
+    let mut buffer = stream.upload(&[1u32; 4]).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let node = graph.add((), NodeWork::fill(&mut buffer, 2u32).unwrap()).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let refused = executable.set_node_enabled(node, false).unwrap_err();
+    assert_eq!(refused.status(), Status::NOT_SUPPORTED, "{refused}");
+    executable.set_node_enabled(node, true).unwrap();
+    assert!(executable.is_node_enabled(node).unwrap());
+    executable.launch(&stream).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [2; 4]);
 }
 
 #[test]

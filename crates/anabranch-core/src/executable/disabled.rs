@@ -1,8 +1,8 @@
-//! Graphs with nodes that have been disabled, beside other contexts of their device.
+//! Graphs with nodes that have been disabled, which drivers do not run in their turn everywhere.
 
 use super::{ExecutableCore, LAUNCHING, State};
-use crate::error::{Error, Result};
-use anabranch_hal::{Capabilities, Status};
+use crate::error::{Error, Result, ResultExt};
+use anabranch_hal::{Capabilities, GraphNodeHandle, GraphNodeKind, Live, Status};
 
 impl ExecutableCore {
     /// Refuses an update of a graph that fills memory of its own, if a node is disabled: nodes keep their places, and the place may
@@ -14,6 +14,27 @@ impl ExecutableCore {
         let message = "a node is disabled, and an update may let it fill the memory that the graph allocates";
         Err(Error::argument(Status::INVALID_VALUE, operation, message)
             .with_hint("enable the nodes before the update, and disable none of those that fill memory behind it")
+            .at(self.source.place()))
+    }
+
+    /// Refuses to disable a fill node, if the driver is not known to keep the order of what is left: NVIDIA's driver (CUDA 13.0) runs
+    /// graphs that begin with a disabled fill before the event that the stream waits for, and what comes behind them before them.
+    pub(super) fn refuse_to_disable_fill(
+        &self,
+        node: Live<'_, GraphNodeHandle>,
+        operation: &'static str,
+    ) -> Result<()> {
+        let context = &self.context;
+        if context.device().can(Capabilities::DISABLED_NODES_BESIDE_CONTEXTS) {
+            return Ok(());
+        }
+        let kind = context.driver().graph_node_kind(&context.call(operation), node);
+        if kind.during(operation, || self.source.place())? != GraphNodeKind::FILL {
+            return Ok(());
+        }
+        let message = "the driver does not keep the order of graphs of which a fill node is disabled";
+        Err(Error::argument(Status::NOT_SUPPORTED, operation, message)
+            .with_hint("fill by a kernel, or give the node memory that nothing else uses")
             .at(self.source.place()))
     }
 

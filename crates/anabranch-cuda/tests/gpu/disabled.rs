@@ -1,4 +1,4 @@
-//! When graphs run of which a node has been disabled, beside other contexts of their device.
+//! When graphs run of which a node has been disabled, alone and beside other contexts of their device.
 
 use crate::graph::fill;
 use crate::support::{DEVICE, Gpu, live};
@@ -174,9 +174,74 @@ impl Setup<'_> {
     }
 }
 
-/// The library relies on the order within one context. What happens beside others is printed.
+/// What went wrong in which cases, all of which are printed.
+fn run_all(streams: &Setup<'_>, places: &[Where], before: &[Behind]) -> Vec<(Disabled, String)> {
+    let mut wrong = Vec::new();
+    for &place in places {
+        for &behind in before {
+            for disabled in
+                [Disabled::Neither, Disabled::First, Disabled::Second, Disabled::Copy, Disabled::EnabledAgain]
+            {
+                let between = [
+                    Between::Nothing,
+                    Between::Fill,
+                    Between::Write,
+                    Between::Record,
+                    Between::HostFunction,
+                    Between::SatisfiedWait,
+                ];
+                let outcomes: Vec<String> =
+                    between.into_iter().filter_map(|between| streams.run(place, behind, between, disabled)).collect();
+                let case = format!("{place:?}, behind {behind:?}, disabled {disabled:?}");
+                if outcomes.is_empty() {
+                    println!("{case}: in its turn");
+                } else {
+                    let outcome = format!("{case}: {}", outcomes.join("; "));
+                    println!("{outcome}");
+                    wrong.push((disabled, outcome));
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// The library relies on the order where the device has no other context, and disables no fills. What happens with disabled fills is
+/// printed.
 #[test]
-fn graphs_with_disabled_nodes_run_in_their_turn_in_one_context() {
+fn graphs_with_disabled_copies_run_in_their_turn_in_a_context_alone() {
+    let Some(gpu) = Gpu::find() else { return };
+    let own: Call<'_> = gpu.context.into();
+    // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
+    unsafe {
+        let stream = || live(gpu.stream_create(&own, StreamFlags::NON_BLOCKING, 0).expect("a stream"));
+        let event = || live(gpu.event_create(&own, EventFlags::DISABLE_TIMING).expect("an event"));
+        let (memory, both) = (gpu.allocate(320), [stream(), stream()]);
+        let (held, end) = (event(), event());
+        let streams = Setup {
+            gpu: &gpu,
+            memory,
+            event: held,
+            end,
+            other: gpu.context,
+            own: both,
+            far: both,
+            green: both,
+            elsewhere: held,
+        };
+        let places = [Where::Stream, Where::LegacyStream];
+        let mut wrong = run_all(&streams, &places, &[Behind::Value, Behind::EventOfContext]);
+        wrong.retain(|(disabled, _)| !matches!(disabled, Disabled::First | Disabled::Second));
+        both.map(|stream| gpu.stream_destroy(&own, stream.handle()).expect("it is ours"));
+        [held, end].map(|event| gpu.event_destroy(&own, event.handle()).expect("it is ours"));
+        gpu.free(&own, memory).expect("the memory is free to go");
+        assert!(wrong.is_empty(), "these did not run in their turn: {wrong:#?}");
+    }
+}
+
+/// The library launches none that has a disabled node where the device has other contexts.
+#[test]
+fn graphs_without_disabled_nodes_run_in_their_turn_beside_other_contexts() {
     let Some(gpu) = Gpu::find() else { return };
     let Ok(all) = gpu.device_multiprocessors(DEVICE) else { return eprintln!("skipped: there are no green contexts") };
     let own: Call<'_> = gpu.context.into();
@@ -204,36 +269,11 @@ fn graphs_with_disabled_nodes_run_in_their_turn_in_one_context() {
             green: greens,
             elsewhere: event(&far),
         };
-        let mut wrong = Vec::new();
-        for place in [Where::Stream, Where::LegacyStream, Where::StreamOfAnotherContext, Where::GreenStream] {
-            for behind in
-                [Behind::Value, Behind::EventOfContext, Behind::EventOfAnotherContext, Behind::EventOfGreenContext]
-            {
-                for disabled in
-                    [Disabled::Neither, Disabled::First, Disabled::Second, Disabled::Copy, Disabled::EnabledAgain]
-                {
-                    let mut outcomes = Vec::new();
-                    for between in [
-                        Between::Nothing,
-                        Between::Fill,
-                        Between::Write,
-                        Between::Record,
-                        Between::HostFunction,
-                        Between::SatisfiedWait,
-                    ] {
-                        outcomes.extend(streams.run(place, behind, between, disabled));
-                    }
-                    let case = format!("{place:?}, behind {behind:?}, disabled {disabled:?}");
-                    let outcome = if outcomes.is_empty() { "in its turn".to_owned() } else { outcomes.join("; ") };
-                    println!("{case}: {outcome}");
-                    let is_of_one_context = matches!(place, Where::Stream | Where::LegacyStream)
-                        && matches!(behind, Behind::Value | Behind::EventOfContext);
-                    if (is_of_one_context || disabled == Disabled::Neither) && !outcomes.is_empty() {
-                        wrong.push(format!("{case}: {outcome}"));
-                    }
-                }
-            }
-        }
+        let places = [Where::Stream, Where::LegacyStream, Where::StreamOfAnotherContext, Where::GreenStream];
+        let before =
+            [Behind::Value, Behind::EventOfContext, Behind::EventOfAnotherContext, Behind::EventOfGreenContext];
+        let mut wrong = run_all(&streams, &places, &before);
+        wrong.retain(|(disabled, _)| *disabled == Disabled::Neither);
         for stream in [streams.own, streams.green].concat() {
             gpu.stream_destroy(&own, stream.handle()).expect("it is ours");
         }

@@ -202,10 +202,15 @@ impl World<'_> {
                 {
                     let (executable, node) = (&graph.executable, graph.nodes[index]);
                     assert_eq!(executable.is_node_enabled(node).unwrap(), !graph.disabled.contains(&index));
-                    executable.set_node_enabled(node, enabled).unwrap();
-                    graph.disabled.retain(|&disabled| disabled != index);
-                    if !enabled {
-                        graph.disabled.push(index);
+                    match executable.set_node_enabled(node, enabled) {
+                        Ok(()) => {
+                            graph.disabled.retain(|&disabled| disabled != index);
+                            if !enabled {
+                                graph.disabled.push(index);
+                            }
+                        }
+                        // Fill nodes are not disabled there.
+                        Err(refused) => assert!(is_on_cuda() && refused.status() == Status::NOT_SUPPORTED, "{refused}"),
                     }
                 }
                 let launched = graph.executable.launch(&stream.stream);

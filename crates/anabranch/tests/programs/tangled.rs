@@ -5,6 +5,7 @@
 //! it was written before it is read, and that whatever is refused leaves everything usable.
 
 use crate::edited::{Work, work};
+use crate::environment::LENGTH;
 use crate::tally::note;
 use crate::world::World;
 use anabranch::{
@@ -14,7 +15,6 @@ use anabranch::{
 use proptest::prelude::*;
 use std::iter;
 
-const LENGTH: usize = 4;
 const BUFFERS: usize = 4;
 
 #[derive(Clone, Debug)]
