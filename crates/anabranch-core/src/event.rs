@@ -63,7 +63,7 @@ impl EventCore {
     /// measures time.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
-        Ok(Self::new(RawEvent::create(context, flags)?, Some(flags)))
+        Ok(Self::new(Arc::new(RawEvent::create(context, flags)?), Some(flags)))
     }
 
     /// Opens an event that another process has exported.
@@ -77,7 +77,7 @@ impl EventCore {
         let handle =
             context.driver().event_open(&context.call(operation), exported).during(operation, || context.place())?;
         let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
-        let event = Self::new(RawEvent::from_handle(context, handle), Some(flags));
+        let event = Self::new(Arc::new(RawEvent::from_handle(context, handle)), Some(flags));
         event.share();
         Ok(event)
     }
@@ -101,13 +101,20 @@ impl EventCore {
             .at(context.place()));
         }
         // SAFETY: the caller promises that the event belongs to the context, and exists until the keeper is dropped.
-        Ok(Self::new(unsafe { RawEvent::foreign(context, handle, keeper) }, None))
+        Ok(Self::new(Arc::new(unsafe { RawEvent::foreign(context, handle, keeper) }), None))
     }
 
-    fn new(raw: RawEvent, flags: Option<EventFlags>) -> Self {
+    /// Another object for an event, which it keeps. Others record the event, so that nothing is known of its records.
+    pub fn of_raw(raw: Arc<RawEvent>) -> Self {
+        let event = Self::new(raw, None);
+        event.share();
+        event
+    }
+
+    fn new(raw: Arc<RawEvent>, flags: Option<EventFlags>) -> Self {
         Self {
             state: Arc::new(RecordState::of(&raw)),
-            raw: Arc::new(raw),
+            raw,
             flags,
             is_noted: AtomicBool::new(false),
             has_observer: AtomicBool::new(false),

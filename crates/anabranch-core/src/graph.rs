@@ -7,6 +7,7 @@ use crate::graph_traits::GraphTraits;
 use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::node_work::NodeWork;
+use crate::raw_event::RawEvent;
 use crate::retained::{References, Retained};
 use anabranch_hal::{
     AddedNode, AllocationNode, Call, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DeviceOrdinal,
@@ -428,6 +429,25 @@ impl GraphObject {
             }
             asked => asked,
         }
+    }
+
+    /// The event that a node records or waits for. `None` if the graph does not keep it, as that of a node of another library, and
+    /// for other nodes.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if
+    /// the driver does not report its parameters.
+    #[track_caller]
+    pub fn node_event(&self, node: Node) -> Result<Option<Arc<RawEvent>>> {
+        let operation = "reading a node's event";
+        let guard = self.lock(operation)?;
+        let handle = guard.node(node, operation)?;
+        let asked =
+            self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_parameters(call, handle))?;
+        let (NodeParameters::EventRecord(event) | NodeParameters::EventWait(event)) = asked else { return Ok(None) };
+        // The graph is locked, so that what it keeps is not destroyed, and no other event has the handle.
+        let mut kept = guard.retained().all().objects().filter_map(|object| object.clone().downcast::<RawEvent>().ok());
+        Ok(kept.find(|kept| kept.handle() == event))
     }
 }
 

@@ -345,3 +345,19 @@ def test_nodes_say_what_they_do(context, stream, module, graph):
     with pytest.raises(anabranch.AnabranchError) as caught:
         child.node_parameters(nodes[0])
     assert caught.value.name == "CUDA_ERROR_INVALID_VALUE"
+
+
+def test_the_event_of_a_node(context, stream):
+    event, graph = context.create_event(), context.create_graph()
+    recorded = graph.add((), NodeWork.event_record(event))
+    waited, empty = graph.add(recorded, NodeWork.event_wait(event)), graph.add((), NodeWork.empty())
+    handle = event.handle
+    event.close()
+    told = graph.node_event(recorded)
+    assert told is not None and told.handle == handle == graph.node_event(waited).handle
+    assert graph.node_event(empty) is None
+    graph.close()
+    told.record(stream)
+    told.synchronize()
+    with pytest.raises(anabranch.AnabranchError):
+        context.create_graph().node_event(recorded)

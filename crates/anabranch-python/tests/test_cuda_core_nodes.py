@@ -288,3 +288,32 @@ def test_a_function_goes_with_its_graph(stream, definition):
             break
         stream.sync()
     assert is_deleted(gone)
+
+
+@pytest.mark.parametrize("how", ["update", "destroy", "close"])
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_an_event_that_a_node_has_told_outlives_it(device, stream, definition, how, is_captured):
+    first = device.create_event()
+    if is_captured:
+        definition.anabranch_graph.add((), anabranch.NodeWork.event_record(first.anabranch_event))
+        (node,) = definition.nodes()
+    else:
+        node = definition.record(first)
+    handle = first.handle
+    first.close()
+    told = node.event
+    assert told.handle == handle
+    if how == "update":
+        node.update(device.create_event())
+    elif how == "destroy":
+        node.destroy()
+    else:
+        definition.anabranch_graph.close()
+    gc.collect()
+    anabranch.flush_deferred_drops()
+    # The driver would give the handle of an event that was destroyed to one of these.
+    assert handle not in [device.create_event().handle for _ in range(200)]
+    assert told.is_done
+    stream.record(told)
+    stream.sync()
+    told.sync()

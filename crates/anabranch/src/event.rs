@@ -7,8 +7,10 @@ use anabranch_core::capture_state::wait_for_stream;
 use anabranch_core::completion::Completion;
 use anabranch_core::event::EventCore;
 use anabranch_core::keeper::Keeper;
+use anabranch_core::raw_event::RawEvent;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle};
 use std::fmt;
+use std::sync::Arc;
 
 /// An event captures the work that is in a stream when the event is recorded. Streams and the host can wait for that
 /// work, query it, or measure the time between two records.
@@ -64,6 +66,10 @@ impl Event {
     #[inline(always)]
     pub(crate) fn core(&self) -> &EventCore {
         &self.core
+    }
+
+    pub(crate) fn of_raw(raw: Arc<RawEvent>) -> Self {
+        Self { core: EventCore::of_raw(raw) }
     }
 
     /// Opens an event that another process has exported. It is complete until that process records it.

@@ -3,6 +3,7 @@
 use crate::classes::buffer::Buffer;
 use crate::classes::conditional::{Conditional, kind_of};
 use crate::classes::context::Context;
+use crate::classes::event::Event;
 use crate::classes::executable::ExecutableGraph;
 use crate::classes::node_parameters;
 use crate::classes::node_work::NodeWork;
@@ -262,6 +263,14 @@ impl Graph {
         let (graph, node) = (self.slot.get(py)?, node.get().0);
         let parameters = wait::call(py, || graph.read(|graph| graph.node_parameters(node)))?;
         node_parameters::to_python(py, &parameters)
+    }
+
+    /// The event that a node records or waits for, which stays usable when the graph has let go of it. None for other nodes, and if
+    /// the graph does not keep it, because another library has added the node.
+    fn node_event(&self, py: Python<'_>, node: &Bound<'_, GraphNode>) -> PyResult<Option<Event>> {
+        let (graph, node) = (self.slot.get(py)?, node.get().0);
+        let event = wait::call(py, || graph.read(|graph| graph.node_event(node)))?;
+        Ok(event.map(Event::new))
     }
 
     /// The node of a clone of this graph that was copied from a node of this one.

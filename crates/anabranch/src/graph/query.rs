@@ -2,6 +2,7 @@
 
 use super::Graph;
 use crate::error::Result;
+use crate::event::Event;
 use anabranch_core::graph::GraphEdge;
 use anabranch_core::node::Node;
 use anabranch_hal::{EdgeData, GraphNodeKind, NodeParameters};
@@ -76,5 +77,15 @@ impl Graph {
     #[track_caller]
     pub fn node_parameters(&self, node: Node) -> Result<NodeParameters> {
         self.object.node_parameters(node)
+    }
+
+    /// The event that a node records or waits for. It stays usable when the graph has let go of it. `None` for other nodes, and
+    /// if the graph does not keep the event: another library has added the node.
+    ///
+    /// # Errors
+    /// Same as [`node_parameters`](Self::node_parameters).
+    #[track_caller]
+    pub fn node_event(&self, node: Node) -> Result<Option<Event>> {
+        Ok(self.object.node_event(node)?.map(Event::of_raw))
     }
 }

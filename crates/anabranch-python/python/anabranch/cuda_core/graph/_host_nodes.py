@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._event import Event
-from .._utils.cuda_utils import call, check_argument
+from .._utils.cuda_utils import CUDAError, call, check_argument
 from ._node import GraphNode
-from ._works import CallWork, EventWork, Work, call_work
+from ._works import CallWork, EmptyWork, EventWork, Work, call_work
 
 __all__ = ["EventRecordNode", "EventWaitNode", "HostCallbackNode"]
 
@@ -18,8 +18,11 @@ class _EventNode(GraphNode):
     _is_wait: bool
 
     def _captured(self) -> Work:
-        # The graph keeps its event.
-        inner = call(self._library.event_from_handle, self._parameters()["event"], self._graph)
+        self._require()
+        inner = call(self._graph.node_event, self._named())
+        if inner is None:
+            # Another library has added the node, and the graph does not keep its event.
+            return EmptyWork()
         return EventWork(Event._of(inner, self._context, blocking=inner.is_blocking_sync, interprocess=False), self._is_wait)
 
     def _event(self) -> Event:
@@ -27,7 +30,8 @@ class _EventNode(GraphNode):
         if isinstance(work, EventWork) and work.event.is_closed and self.is_valid:
             # The program has closed its object, and not the event.
             work = self._captured()
-        assert isinstance(work, EventWork)
+        if not isinstance(work, EventWork):
+            raise CUDAError("CUDA_ERROR_NOT_SUPPORTED: another library has added this node, and the graph does not keep its event")
         return work.event
 
     def _update(self, event: Event) -> None:
@@ -38,7 +42,9 @@ class _EventNode(GraphNode):
         self._hierarchy.works[self._named()] = work
 
     def __repr__(self) -> str:
-        return self._show(f" event={self._event().handle:#x}")
+        if isinstance(self._work_or_captured(), EventWork):
+            return self._show(f" event={self._event().handle:#x}")
+        return super().__repr__()
 
 
 class EventRecordNode(_EventNode):
