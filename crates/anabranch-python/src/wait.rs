@@ -1,5 +1,6 @@
 //! Waits that Ctrl-C ends.
 
+use crate::slot::release;
 use crate::{error, process, threads};
 use anabranch::{Result, Status};
 use pyo3::prelude::*;
@@ -65,6 +66,15 @@ pub(crate) fn for_a_moment(py: Python<'_>, is_complete: impl Fn() -> Result<bool
 pub(crate) fn for_future<T: Send, F: Future<Output = Result<T>> + Unpin + Send>(
     py: Python<'_>,
     mut future: F,
+) -> PyResult<T> {
+    let result = poll_until_ready(py, &mut future);
+    release(future);
+    result
+}
+
+fn poll_until_ready<T: Send, F: Future<Output = Result<T>> + Unpin + Send>(
+    py: Python<'_>,
+    mut future: &mut F,
 ) -> PyResult<T> {
     error::require_usable(py)?;
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

@@ -58,6 +58,36 @@ def test_waits_that_are_given_up_need_one_thread(context, stream, gate, on_host,
     assert numpy.asarray(memory).tolist() == [7] * 4
 
 
+@pytest.mark.parametrize("how", ["completed", "synchronize"])
+def test_an_event_of_a_full_stream_lets_other_threads_go_on(run_python, on_host, how):
+    """The thread that records the event waits for room in the stream."""
+    result = run_python(
+        f"""
+import anabranch, threading, time
+context = anabranch.device("host").context()
+stream, event, gate, recorded = context.create_stream(), context.create_event(), threading.Event(), 0
+def record():
+    global recorded
+    while not gate.is_set():
+        stream.record(event)
+        recorded += 1
+stream.launch_host_func(gate.wait)
+thread = threading.Thread(target=record)
+thread.start()
+before = -1
+while before != recorded:
+    before = recorded
+    time.sleep(0.5)
+threading.Timer(0.2, gate.set).start()
+event.{how}()
+thread.join()
+stream.synchronize()
+print("done")
+"""
+    )
+    assert result.stdout == "done\n", result.stderr
+
+
 def test_a_wait_that_is_given_up_leaves_exceptions_to_others(context, stream):
     release = threading.Event()
 

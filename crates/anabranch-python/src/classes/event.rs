@@ -101,7 +101,8 @@ impl Event {
         if is_complete {
             return Ok(());
         }
-        wait::for_future(py, event.completed())
+        let completion = wait::call(py, || Ok(event.completed()))?;
+        wait::for_future(py, completion)
     }
 
     /// The time from another event to this one in milliseconds. Both are complete.
@@ -117,7 +118,8 @@ impl Event {
 
     /// An awaitable that is ready when the work is complete.
     fn completed(&self, py: Python<'_>) -> PyResult<Completion> {
-        Ok(Completion::of_work(self.get(py)?.completed()))
+        let event = self.get(py)?;
+        wait::call(py, || Ok(event.completed())).map(Completion::of_work)
     }
 
     fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -91,12 +91,12 @@ pub(crate) fn of_handle(
 /// Waits for the work of a stream until now, before a call that waits for it without looking at signals. A stream that captures
 /// has no such work.
 pub(crate) fn wait_for(py: Python<'_>, stream: &OpenStream) -> PyResult<()> {
-    let event = wait::call(py, || {
+    let completion = wait::call(py, || {
         if stream.is_capturing()? {
-            Ok(None)
-        } else {
-            stream.record_event_with_flags(EventFlags::DISABLE_TIMING).map(Some)
+            return Ok(None);
         }
+        let event = stream.record_event_with_flags(EventFlags::DISABLE_TIMING)?;
+        Ok(Some(event.completed()))
     })?;
-    event.map_or(Ok(()), |event| wait::for_future(py, event.completed()))
+    completion.map_or(Ok(()), |completion| wait::for_future(py, completion))
 }
