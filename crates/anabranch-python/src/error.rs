@@ -28,6 +28,12 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     exception
 }
 
+/// Whether an exception is an error of the library.
+pub(crate) fn is_of_library(py: Python<'_>, exception: &PyErr) -> bool {
+    let class = py.import("anabranch._errors").and_then(|module| module.getattr("AnabranchError"));
+    class.is_ok_and(|class| exception.matches(py, class).unwrap_or(false))
+}
+
 /// The exception for a call that this module refuses.
 #[cold]
 pub(crate) fn refused(

@@ -1,8 +1,9 @@
 //! Data of the host that is copied to memory.
 
 use crate::dtype::DType;
+use crate::error;
 use crate::few::Few;
-use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
@@ -28,11 +29,7 @@ impl HostData {
         let (bytes, found, shape) = if let Ok(bytes) = data.cast_exact::<PyBytes>() {
             (bytes.clone(), DType::U8, vec![bytes.as_bytes().len()])
         } else {
-            let view = memoryview(data).map_err(|error| {
-                let refused = not_data(data);
-                refused.set_cause(data.py(), Some(error));
-                refused
-            })?;
+            let view = memoryview_or(data, || not_data(data))?;
             let format: String = view.getattr("format")?.extract()?;
             let found =
                 DType::of_text(&format).filter(|dtype| view_item_size(&view).is_ok_and(|size| size == dtype.size()));
@@ -109,6 +106,26 @@ pub(crate) fn copied(bytes: &[u8]) -> PyResult<Vec<u8>> {
 /// A view of an object with the buffer protocol.
 pub(crate) fn memoryview<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     data.py().import("builtins")?.getattr("memoryview")?.call1((data,))
+}
+
+/// A view of an object with the buffer protocol, or else `refuse`'s exception, whose cause says why there is none. Other exceptions are not
+/// about the object: that of a signal handler, for example, which ends a wait, or an error of the library.
+pub(crate) fn memoryview_or<'py>(
+    data: &Bound<'py, PyAny>,
+    refuse: impl FnOnce() -> PyErr,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = data.py();
+    memoryview(data).map_err(|error| {
+        let is_without_buffer = error.is_instance_of::<PyTypeError>(py)
+            || error.is_instance_of::<PyBufferError>(py)
+            || error.is_instance_of::<PyValueError>(py);
+        if !is_without_buffer || error::is_of_library(py, &error) {
+            return error;
+        }
+        let refused = refuse();
+        refused.set_cause(py, Some(error));
+        refused
+    })
 }
 
 /// The objects of a list or tuple: converting one may change the list.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import signal
 import sys
 import threading
 import weakref
@@ -338,3 +340,53 @@ def test_numpy_sees_half_precision(stream, on_host):
     if sys.version_info >= (3, 12):
         with pytest.raises(BufferError, match="float16"):
             memoryview(buffer)
+
+
+class GivenUp(BaseException):
+    """A signal handler has raised it."""
+
+
+@contextlib.contextmanager
+def interrupted():
+    """Expects an exception of a signal handler, soon."""
+
+    def raise_it(*_):
+        raise GivenUp
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    try:
+        with pytest.raises(GivenUp):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@has_buffer_protocol
+def test_a_signal_ends_the_wait_for_an_argument(context, module, gate, on_host):
+    stream, other = context.create_stream(), context.create_stream()
+    buffer = stream.upload([1, 2], "uint8")
+    stream.synchronize()
+    gate.hold(stream)
+    stream.fill(buffer, 1)
+
+    class Viewed:
+        def __buffer__(self, flags):
+            return memoryview(buffer)
+
+    add = module.kernel("add")
+    for call in (
+        lambda: other.upload(buffer),
+        lambda: other.copy_from_host(other.allocate(2, "uint8"), buffer),
+        lambda: other.launch(add, (1, 1), Viewed(), 1, 1),
+    ):
+        with interrupted():
+            call()
+    closed = stream.allocate(2)
+    closed.close()
+    with pytest.raises(anabranch.AnabranchError, match="the buffer is closed"):
+        other.upload(closed)
+    with pytest.raises(TypeError, match="is no data of the host") as caught:
+        other.upload(object())
+    assert isinstance(caught.value.__cause__, TypeError)

@@ -5,7 +5,7 @@ use crate::classes::config::LaunchConfig;
 use crate::classes::module::Kernel;
 use crate::classes::open_stream::OpenStream;
 use crate::dtype::{DType, Element, TypedCall};
-use crate::host_data::{bytes, copied, memoryview};
+use crate::host_data::{bytes, copied, memoryview_or};
 use crate::memory::{Memory, View, in_turn};
 use crate::{error, wait};
 use anabranch::{ArgumentList, Status};
@@ -202,12 +202,12 @@ fn convert(
         return float(argument.extract()?, size).map(Argument::Bytes);
     }
     // Numbers of NumPy and of ctypes, structures of ctypes, and bytes.
-    let Ok(view) = memoryview(argument) else {
-        let name = argument.get_type().name()?;
-        return Err(PyTypeError::new_err(format!(
+    let name = argument.get_type().name()?;
+    let view = memoryview_or(argument, || {
+        PyTypeError::new_err(format!(
             "{name} is no argument of a kernel: pass a Buffer, a number, a Scalar, a number of NumPy, or bytes"
-        )));
-    };
+        ))
+    })?;
     let is_bytes = argument.is_instance_of::<PyBytes>();
     if !is_bytes && view.getattr("ndim")?.extract::<usize>()? != 0 {
         let message = "an array of the host is no argument of a kernel: upload it, and pass the buffer";
