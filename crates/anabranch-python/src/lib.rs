@@ -13,6 +13,7 @@ mod memory;
 mod process;
 mod slot;
 mod threads;
+mod turn;
 mod wait;
 
 use classes::arguments::{Reads, Scalar};

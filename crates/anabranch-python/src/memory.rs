@@ -3,6 +3,7 @@
 use crate::dtype::{DType, Element, TypedCall};
 use crate::few::Few;
 use crate::kept::Kept;
+use crate::turn::{Access, Taken, Turn};
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{
     AddressRange, BackendKind, Buffer, BufferSlice, BufferSliceMut, Capabilities, Context, Error, MemoryPool,
@@ -12,7 +13,8 @@ use bytemuck::pod_collect_to_vec;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A buffer of any type.
 trait AnyBuffer: Send + Sync {
@@ -70,14 +72,15 @@ pub(crate) struct Memory {
     id: u64,
     pub(crate) place: Place,
     pub(crate) is_read_only: bool,
-    /// Taken while work that uses the memory is submitted: what the library learns of one submission before the next.
-    turn: Mutex<()>,
+    /// Taken while work that uses the memory is submitted: what the library learns of one submission before the next, if one of them
+    /// writes.
+    turn: Turn,
 }
 
 impl Memory {
     pub(crate) fn of<T: Element>(buffer: Buffer<T>) -> Self {
         let (context, id) = (buffer.context(), buffer.id());
-        let turn = Mutex::new(());
+        let turn = Turn::default();
         Self { buffer: Arc::new(buffer), context, id, place: Place::Device, is_read_only: false, turn }
     }
 
@@ -91,7 +94,7 @@ impl Memory {
                 B: OwnedBuffer + Send + Sync + 'static,
                 B::Element: Element,
             {
-                let (context, turn) = (self.0.clone(), Mutex::new(()));
+                let (context, turn) = (self.0.clone(), Turn::default());
                 Memory { buffer: Arc::new(buffer), context, id, place: self.1, is_read_only: false, turn }
             }
         }
@@ -267,17 +270,25 @@ impl Memory {
     }
 }
 
-/// Calls `body` while no other thread submits work that uses any of the memory.
-pub(crate) fn in_turn<R>(memories: &[&Memory], body: impl FnOnce() -> R) -> R {
-    let mut ordered = memories.to_vec();
-    // All take them in the same order.
-    ordered.sort_unstable_by_key(|memory| memory.id);
-    ordered.dedup_by_key(|memory| memory.id);
-    let guards: Vec<_> =
-        ordered.iter().map(|memory| memory.turn.lock().unwrap_or_else(PoisonError::into_inner)).collect();
-    let result = body();
-    drop(guards);
-    result
+/// Memory that work uses.
+pub(crate) type Use<'a> = (&'a Memory, Access);
+
+/// The turns at all memory that work uses.
+pub(crate) struct Turns<'a>(Vec<Use<'a>>);
+
+impl<'a> Turns<'a> {
+    pub(crate) fn at(uses: impl IntoIterator<Item = Use<'a>>) -> Self {
+        let mut uses: Vec<_> = uses.into_iter().collect();
+        // All take them in the same order, each once. A write comes before reads of the same memory, which go without saying.
+        uses.sort_unstable_by_key(|&(memory, access)| (memory.id, access == Access::Read));
+        uses.dedup_by_key(|&mut (memory, _)| memory.id);
+        Self(uses)
+    }
+
+    /// Takes the turns, until they are dropped. `None` if others have had one of them for so long. Called without the interpreter.
+    pub(crate) fn take(&self, at_most: Duration) -> Option<Vec<Taken<'a>>> {
+        self.0.iter().map(|&(memory, access)| memory.turn.take(access, at_most)).collect()
+    }
 }
 
 /// A part of memory, as elements in row-major order.
@@ -303,6 +314,16 @@ impl View {
     /// The number of bytes.
     pub(crate) fn byte_len(&self) -> usize {
         self.len() * self.dtype.size()
+    }
+
+    /// The use of work that reads.
+    pub(crate) fn read(&self) -> Use<'_> {
+        (&self.memory, Access::Read)
+    }
+
+    /// The use of work that writes.
+    pub(crate) fn written(&self) -> Use<'_> {
+        (&self.memory, Access::Write)
     }
 
     /// The bytes, for work that reads.
@@ -337,16 +358,12 @@ impl View {
         Ok(!is_empty && start < ends.1 && other_start < ends.0)
     }
 
-    /// A tensor of these elements. With a consumer's stream, that stream follows all uses of the memory. Without one, this
-    /// waits until they are complete.
+    /// A tensor of these elements. With a consumer's stream, that stream follows all uses of the memory; the caller has the turn to write
+    /// it. Without one, this waits until they are complete, and a turn would hold up others that submit.
     pub(crate) fn share(&self, consumer: Option<&Stream>) -> Result<ManagedTensor> {
-        let share = || {
-            // SAFETY: this module hands out no references to elements. Who uses the memory at the same time is left to the
-            // program, as wherever arrays of Python share memory.
-            unsafe { self.memory.buffer.clone().share(self.first, &self.shape, consumer) }
-        };
-        // A wait must not hold up others that submit.
-        if consumer.is_some() { in_turn(&[&self.memory], share) } else { share() }
+        // SAFETY: this module hands out no references to elements. Who uses the memory at the same time is left to the program, as
+        // wherever arrays of Python share memory.
+        unsafe { self.memory.buffer.clone().share(self.first, &self.shape, consumer) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Waits that Ctrl-C ends.
 
+use crate::memory::{Turns, Use};
 use crate::slot::release;
 use crate::{error, process, threads};
 use anabranch::{Result, Status};
@@ -36,6 +37,30 @@ impl Wake for Unpark {
 pub(crate) fn call<T: Send>(py: Python<'_>, body: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     error::require_usable(py)?;
     process::detached(py, body).map_err(|error| error::raise(py, &error))
+}
+
+/// Calls the library without the interpreter, to submit work that uses memory: while no other thread submits work that uses it, if one of
+/// the two writes. Others may submit for as long as a stream is full: if a signal handler raises an exception meanwhile, this ends with it.
+pub(crate) fn in_turn<'a, T: Send>(
+    py: Python<'_>,
+    uses: impl IntoIterator<Item = Use<'a>>,
+    body: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    let (turns, mut body) = (Turns::at(uses), Some(body));
+    loop {
+        error::require_usable(py)?;
+        let (turns, body) = (&turns, &mut body);
+        let result = process::detached(py, move || {
+            let taken = turns.take(INTERVAL)?;
+            let result = body.take().map(|body| body());
+            drop(taken);
+            result
+        });
+        if let Some(result) = result {
+            return result.map_err(|error| error::raise(py, &error));
+        }
+        go_on(py)?;
+    }
 }
 
 /// Asks for a moment, without the interpreter, whether work is complete.

@@ -37,6 +37,10 @@ class Gate:
         """Lets the work run."""
         self._event.set()
 
+    def is_open(self) -> bool:
+        """Whether it was opened."""
+        return self._event.is_set()
+
 
 def is_deleted(reference: weakref.ref[Any], seconds: float = 30) -> bool:
     """Whether what the reference is to is deleted, or will be soon: the package may delete it on a thread of its own."""
@@ -92,3 +96,32 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def fill_up(context: anabranch.Context, gate: Gate, on_host: None) -> Iterator[Callable[[anabranch.Stream], anabranch.Event]]:
+    """Lets a stream be full: until the gate is opened, a thread waits in it for room to record the event that is returned."""
+    threads = []
+
+    def fill_up(stream: anabranch.Stream) -> anabranch.Event:
+        event, recorded = context.create_event(), 0
+
+        def record() -> None:
+            nonlocal recorded
+            while not gate.is_open():
+                stream.record(event)
+                recorded += 1
+
+        gate.hold(stream)
+        threads.append(threading.Thread(target=record, daemon=True))
+        threads[-1].start()
+        before = -1
+        while before != recorded:
+            before = recorded
+            time.sleep(0.5)
+        return event
+
+    yield fill_up
+    gate.open()
+    for thread in threads:
+        thread.join()

@@ -88,6 +88,35 @@ print("done")
     assert result.stdout == "done\n", result.stderr
 
 
+def test_others_read_what_a_thread_reads_that_waits_for_room(context, gate, fill_up):
+    full, other = context.create_stream(), context.create_stream()
+    source = other.upload([7] * 4, "uint8")
+    targets = [other.allocate(4, "uint8") for _ in range(500)]
+    fill_up(full)
+    began = threading.Event()
+
+    def copy() -> None:
+        for target in targets:
+            full.copy(target, source)
+            began.set()
+
+    thread = threading.Thread(target=copy, daemon=True)
+    thread.start()
+    began.wait()
+    # It waits for room by now.
+    time.sleep(0.5)
+    end = threading.Timer(20, gate.open)
+    end.start()
+    assert other.download(source).tolist() == [7] * 4 and thread.is_alive() and not gate.is_open()
+    # What writes the memory has to wait, and can be given up.
+    give_up_soon(lambda: other.fill(source, 1))
+    assert not gate.is_open()
+    end.cancel()
+    gate.open()
+    thread.join()
+    assert full.download(source).tolist() == [7] * 4
+
+
 def test_a_wait_that_is_given_up_leaves_exceptions_to_others(context, stream):
     release = threading.Event()
 

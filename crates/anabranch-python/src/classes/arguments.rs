@@ -6,7 +6,7 @@ use crate::classes::module::Kernel;
 use crate::classes::open_stream::OpenStream;
 use crate::dtype::{DType, Element, TypedCall};
 use crate::host_data::{bytes, copied, memoryview_or};
-use crate::memory::{Memory, View, in_turn};
+use crate::memory::{Use, View};
 use crate::{error, wait};
 use anabranch::{ArgumentList, Status};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
@@ -91,14 +91,11 @@ pub(crate) fn launch(
     let library_kernel = kernel.get(py)?;
     let arguments = convert_all(py, kernel, arguments)?;
     let config = config.to_library();
-    wait::call(py, || {
-        let memories: Vec<&Memory> = arguments.iter().filter_map(Argument::memory).collect();
-        in_turn(&memories, || {
-            let list = list(&arguments)?;
-            // SAFETY: the arguments have the sizes that the kernel declares. That they have its types, and that it stays
-            // within its memory, the program promises by the launch, as wherever Python launches code of a device.
-            unsafe { stream.launch(&library_kernel, &config, &list) }
-        })
+    wait::in_turn(py, arguments.iter().filter_map(Argument::used), || {
+        let list = list(&arguments)?;
+        // SAFETY: the arguments have the sizes that the kernel declares. That they have its types, and that it stays
+        // within its memory, the program promises by the launch, as wherever Python launches code of a device.
+        unsafe { stream.launch(&library_kernel, &config, &list) }
     })
 }
 
@@ -135,10 +132,11 @@ pub(crate) fn convert_all(py: Python<'_>, kernel: &Kernel, arguments: &Bound<'_,
 }
 
 impl Argument {
-    /// The memory, if it is some.
-    pub(crate) fn memory(&self) -> Option<&Memory> {
+    /// The use of memory, if it is some.
+    pub(crate) fn used(&self) -> Option<Use<'_>> {
         match self {
-            Self::Memory { view, .. } => Some(&view.memory),
+            Self::Memory { view, writes: true } => Some(view.written()),
+            Self::Memory { view, writes: false } => Some(view.read()),
             Self::Bytes(_) => None,
         }
     }

@@ -79,7 +79,7 @@ impl ExecutableGraph {
     /// Replaces the work of a node of the graph that this was made of, for later launches. It is of the same kind.
     fn set_node(&self, py: Python<'_>, node: &Bound<'_, GraphNode>, work: &Bound<'_, NodeWork>) -> PyResult<()> {
         let (executable, node, work) = (self.slot.get(py)?, node.get().0, work.get().lend(py));
-        wait::call(py, || work.set_in_executable(&executable, node))
+        work.set_in_executable(py, &executable, node)
     }
 
     /// Lets later launches run a kernel, a copy or a fill, or leave it out.

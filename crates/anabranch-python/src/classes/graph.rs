@@ -123,7 +123,7 @@ impl Graph {
     fn add(&self, py: Python<'_>, dependencies: &Bound<'_, PyAny>, work: &Bound<'_, NodeWork>) -> PyResult<GraphNode> {
         let (dependencies, work) = (nodes_of(dependencies)?, work.get().lend(py));
         let graph = self.slot.get(py)?;
-        wait::call(py, || work.add_to(&graph, &dependencies)).map(GraphNode)
+        work.add_to(py, &graph, &dependencies).map(GraphNode)
     }
 
     /// Adds an allocation of memory, which has the same address at every launch. Returns the node and the buffer, which nodes
@@ -196,7 +196,7 @@ impl Graph {
     /// Replaces the work of a node by other work of the same kind. Executable graphs do not change.
     fn set_node(&self, py: Python<'_>, node: &Bound<'_, GraphNode>, work: &Bound<'_, NodeWork>) -> PyResult<()> {
         let (graph, node, work) = (self.slot.get(py)?, node.get().0, work.get().lend(py));
-        wait::call(py, || work.set_in(&graph, node))
+        work.set_in(py, &graph, node)
     }
 
     /// Removes a node and its edges.

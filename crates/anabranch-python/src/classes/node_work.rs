@@ -14,8 +14,9 @@ use crate::classes::transfer::{require_copy, require_pattern};
 use crate::dtype::{DType, Element, TypedCall};
 use crate::few::Few;
 use crate::host_functions::Function;
-use crate::memory::{Memory, View, in_turn};
+use crate::memory::{Use, View};
 use crate::slot::release;
+use crate::wait;
 use anabranch::{Error, Result, Status, WaitCondition};
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -70,28 +71,29 @@ impl NodeWork {
         LentWork { work: self, _function: function }
     }
 
-    fn edit<R>(
+    fn edit<R: Send>(
         &self,
+        py: Python<'_>,
         graph: &OpenGraph,
-        edit: impl FnOnce(&mut Edited<'_>, anabranch::NodeWork<'_>) -> Result<R>,
-    ) -> Result<R> {
+        edit: impl FnOnce(&mut Edited<'_>, anabranch::NodeWork<'_>) -> Result<R> + Send,
+    ) -> PyResult<R> {
         match &self.work {
             Some(Work::Child(child)) => {
-                graph.edit_with(child, |graph, child| edit(graph, anabranch::NodeWork::child(child)))
+                wait::call(py, || graph.edit_with(child, |graph, child| edit(graph, anabranch::NodeWork::child(child))))
             }
-            _ => in_turn(&self.memories(), || {
+            _ => wait::in_turn(py, self.uses(), || {
                 let work = self.plain()?;
                 graph.edit(|graph| edit(graph, work))
             }),
         }
     }
 
-    fn memories(&self) -> Vec<&Memory> {
+    fn uses(&self) -> Vec<Use<'_>> {
         match &self.work {
-            Some(Work::Kernel { arguments, .. }) => arguments.iter().filter_map(Argument::memory).collect(),
-            Some(Work::Copy { destination, source }) => vec![&destination.memory, &source.memory],
-            Some(Work::Fill { destination, .. } | Work::FillPattern { destination, .. }) => vec![&destination.memory],
-            Some(Work::SetConditional(_, value)) => vec![&value.memory],
+            Some(Work::Kernel { arguments, .. }) => arguments.iter().filter_map(Argument::used).collect(),
+            Some(Work::Copy { destination, source }) => vec![destination.written(), source.read()],
+            Some(Work::Fill { destination, .. } | Work::FillPattern { destination, .. }) => vec![destination.written()],
+            Some(Work::SetConditional(_, value)) => vec![value.read()],
             _ => Vec::new(),
         }
     }
@@ -130,21 +132,34 @@ impl NodeWork {
 }
 
 impl LentWork<'_> {
-    /// Adds a node to a graph. Called without the interpreter.
-    pub(crate) fn add_to(&self, graph: &OpenGraph, dependencies: &[anabranch::Node]) -> Result<anabranch::Node> {
-        self.work.edit(graph, |graph, work| graph.add(dependencies, work))
+    /// Adds a node to a graph.
+    pub(crate) fn add_to(
+        &self,
+        py: Python<'_>,
+        graph: &OpenGraph,
+        dependencies: &[anabranch::Node],
+    ) -> PyResult<anabranch::Node> {
+        self.work.edit(py, graph, |graph, work| graph.add(dependencies, work))
     }
 
-    /// Replaces the work of a node. Called without the interpreter.
-    pub(crate) fn set_in(&self, graph: &OpenGraph, node: anabranch::Node) -> Result<()> {
-        self.work.edit(graph, |graph, work| graph.set_node(node, work))
+    /// Replaces the work of a node.
+    pub(crate) fn set_in(&self, py: Python<'_>, graph: &OpenGraph, node: anabranch::Node) -> PyResult<()> {
+        self.work.edit(py, graph, |graph, work| graph.set_node(node, work))
     }
 
-    /// Replaces the work of a node of an executable graph. Called without the interpreter.
-    pub(crate) fn set_in_executable(&self, graph: &anabranch::ExecutableGraph, node: anabranch::Node) -> Result<()> {
-        match &self.work.work {
-            Some(Work::Child(child)) => child.read(|child| graph.set_node(node, anabranch::NodeWork::child(child))),
-            _ => in_turn(&self.work.memories(), || graph.set_node(node, self.work.plain()?)),
+    /// Replaces the work of a node of an executable graph.
+    pub(crate) fn set_in_executable(
+        &self,
+        py: Python<'_>,
+        graph: &anabranch::ExecutableGraph,
+        node: anabranch::Node,
+    ) -> PyResult<()> {
+        let work = self.work;
+        match &work.work {
+            Some(Work::Child(child)) => {
+                wait::call(py, || child.read(|child| graph.set_node(node, anabranch::NodeWork::child(child))))
+            }
+            _ => wait::in_turn(py, work.uses(), || graph.set_node(node, work.plain()?)),
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn export(
             wait::for_wait(py, view.memory.id(), move || view.share(None))
         }
         (true, Some(_)) => return Err(PyValueError::new_err("memory of the host has no stream: pass stream=None")),
-        (false, stream) => wait::call(py, || match stream {
+        (false, stream) => wait::in_turn(py, [view.written()], || match stream {
             None | Some(1) => view.share(Some(&view.memory.context().legacy_stream()?)),
             Some(2) => view.share(Some(&view.memory.context().per_thread_stream()?)),
             Some(handle) => {
@@ -253,7 +253,7 @@ pub(crate) fn cuda_array_interface<'py>(py: Python<'py>, view: &View) -> PyResul
     if view.memory.context().device().backend() != BackendKind::Cuda || view.memory.place == Place::Pinned {
         return Err(PyAttributeError::new_err("the buffer is no memory of a GPU"));
     }
-    let address = wait::call(py, || {
+    let address = wait::in_turn(py, [view.written()], || {
         let stream = view.memory.context().legacy_stream()?;
         // The tensor itself is not needed: whoever gets the address waits for the stream, and keeps the buffer.
         drop(view.share(Some(&stream))?);

@@ -5,7 +5,7 @@ use crate::classes::completion::{Completion, elements};
 use crate::classes::open_stream::{OpenStream, wait_for};
 use crate::dtype::{DType, Element, TypedCall};
 use crate::host_data::{HostData, memoryview};
-use crate::memory::{Memory, View, in_turn};
+use crate::memory::{Memory, View};
 use crate::{error, wait};
 use anabranch::{BufferSliceMut, FillElement, MemoryAttachment, MemoryLocation, Prefetch, Status};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
@@ -22,12 +22,10 @@ pub(crate) fn fill(stream: &OpenStream, buffer: &Bound<'_, Buffer>, value: &Boun
         fn call<T: Element>(self) -> Self::Output {
             let Self(stream, view, value) = self;
             let element = T::of_python(value)?;
-            wait::call(value.py(), || {
-                in_turn(&[&view.memory], || {
-                    // SAFETY: other threads submit no work that uses the memory meanwhile.
-                    let bytes = unsafe { view.bytes_mut("filling") }?;
-                    stream.fill(bytes.cast::<T>()?, element)
-                })
+            wait::in_turn(value.py(), [view.written()], || {
+                // SAFETY: other threads submit no work that uses the memory meanwhile.
+                let bytes = unsafe { view.bytes_mut("filling") }?;
+                stream.fill(bytes.cast::<T>()?, element)
             })
         }
     }
@@ -63,45 +61,41 @@ pub(crate) fn fill_pattern(
 
     let view = buffer.get().view(py)?;
     require_pattern(&view, pattern)?;
-    wait::call(py, || {
-        in_turn(&[&view.memory], || {
-            // SAFETY: other threads submit no work that uses the memory meanwhile.
-            let bytes = unsafe { view.bytes_mut("filling") }?;
-            match *pattern {
-                [one] => repeated(stream, bytes, one),
-                [a, b] => repeated(stream, bytes, u16::from_ne_bytes([a, b])),
-                [a, b, c, d] => repeated(stream, bytes, u32::from_ne_bytes([a, b, c, d])),
-                [a, b, c, d, e, f, g, h] => repeated(stream, bytes, u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
-                _ => Ok(()),
-            }
-        })
+    wait::in_turn(py, [view.written()], || {
+        // SAFETY: other threads submit no work that uses the memory meanwhile.
+        let bytes = unsafe { view.bytes_mut("filling") }?;
+        match *pattern {
+            [one] => repeated(stream, bytes, one),
+            [a, b] => repeated(stream, bytes, u16::from_ne_bytes([a, b])),
+            [a, b, c, d] => repeated(stream, bytes, u32::from_ne_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => repeated(stream, bytes, u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
+            _ => Ok(()),
+        }
     })
 }
 
 /// Notes that earlier work of others in the stream uses a buffer.
 pub(crate) fn note_use(py: Python<'_>, stream: &OpenStream, buffer: &Bound<'_, Buffer>) -> PyResult<()> {
     let view = buffer.get().view(py)?;
-    wait::call(py, || {
-        in_turn(&[&view.memory], || {
-            if view.memory.is_read_only {
-                return stream.submit_foreign((view.bytes()?,), |_| ());
-            }
-            // SAFETY: other threads submit no work that uses the memory meanwhile.
-            let bytes = unsafe { view.bytes_mut("noting a use") }?;
-            stream.submit_foreign((bytes,), |_| ())
-        })
+    if view.memory.is_read_only {
+        return wait::in_turn(py, [view.read()], || stream.submit_foreign((view.bytes()?,), |_| ()));
+    }
+    wait::in_turn(py, [view.written()], || {
+        // SAFETY: other threads submit no work that uses the memory meanwhile.
+        let bytes = unsafe { view.bytes_mut("noting a use") }?;
+        stream.submit_foreign((bytes,), |_| ())
     })
 }
 
 /// Moves managed memory to the stream's device, or to the host.
 pub(crate) fn prefetch(py: Python<'_>, stream: &OpenStream, buffer: &Bound<'_, Buffer>, to_host: bool) -> PyResult<()> {
     let view = buffer.get().view(py)?;
-    wait::call(py, || {
+    wait::in_turn(py, [view.read()], || {
         let location = match to_host {
             true => MemoryLocation::Host,
             false => MemoryLocation::Device(stream.device().ordinal()),
         };
-        in_turn(&[&view.memory], || stream.prefetch_batch([Prefetch::new(view.bytes()?, location)?]))
+        stream.prefetch_batch([Prefetch::new(view.bytes()?, location)?])
     })
 }
 
@@ -122,11 +116,9 @@ pub(crate) fn attach(
         }
     };
     let view = buffer.get().view(py)?;
-    wait::call(py, || {
-        in_turn(&[&view.memory], || {
-            // SAFETY: other threads submit no work that uses the memory meanwhile.
-            stream.attach(unsafe { view.bytes_mut("attaching managed memory") }?, attachment)
-        })
+    wait::in_turn(py, [view.written()], || {
+        // SAFETY: other threads submit no work that uses the memory meanwhile.
+        stream.attach(unsafe { view.bytes_mut("attaching managed memory") }?, attachment)
     })
 }
 
@@ -139,11 +131,9 @@ pub(crate) fn copy_peer(
     let py = destination.py();
     let (to, from) = (destination.get().view(py)?, source.get().view(py)?);
     require_copy(py, &to, &from)?;
-    wait::call(py, || {
-        in_turn(&[&to.memory, &from.memory], || {
-            // SAFETY: other threads submit no work that uses the memory meanwhile, and the parts do not overlap.
-            stream.copy_peer(unsafe { to.bytes_mut("copying between contexts") }?, from.bytes()?)
-        })
+    wait::in_turn(py, [to.written(), from.read()], || {
+        // SAFETY: other threads submit no work that uses the destination meanwhile, and the parts do not overlap.
+        stream.copy_peer(unsafe { to.bytes_mut("copying between contexts") }?, from.bytes()?)
     })
 }
 
@@ -161,12 +151,13 @@ pub(crate) fn clone_buffer(stream: &OpenStream, source: &Bound<'_, Buffer>) -> P
 
     let py = source.py();
     let view = source.get().view(py)?;
-    let memory = wait::call(py, || in_turn(&[&view.memory], || view.dtype.with(Clone(stream, &view))))?;
+    let memory = wait::in_turn(py, [view.read()], || view.dtype.with(Clone(stream, &view)))?;
     Ok(Buffer::new(View::whole(memory, view.dtype, view.shape.clone())))
 }
 
 /// Copies elements from one buffer to another one.
 pub(crate) fn copy(stream: &OpenStream, destination: &Bound<'_, Buffer>, source: &Bound<'_, Buffer>) -> PyResult<()> {
+    /// Called when it is this thread's turn to write the destination and to read the source.
     struct Copy<'a>(&'a OpenStream, &'a View, &'a View);
 
     impl TypedCall for Copy<'_> {
@@ -174,18 +165,16 @@ pub(crate) fn copy(stream: &OpenStream, destination: &Bound<'_, Buffer>, source:
 
         fn call<T: Element>(self) -> Self::Output {
             let Self(stream, destination, source) = self;
-            in_turn(&[&destination.memory, &source.memory], || {
-                // SAFETY: other threads submit no work that uses the memory meanwhile, and the parts do not overlap.
-                let bytes = unsafe { destination.bytes_mut("copying") }?;
-                stream.copy(bytes.cast::<T>()?, source.bytes()?.cast::<T>()?)
-            })
+            // SAFETY: other threads submit no work that uses the destination meanwhile, and the parts do not overlap.
+            let bytes = unsafe { destination.bytes_mut("copying") }?;
+            stream.copy(bytes.cast::<T>()?, source.bytes()?.cast::<T>()?)
         }
     }
 
     let py = destination.py();
     let (to, from) = (destination.get().view(py)?, source.get().view(py)?);
     require_copy(py, &to, &from)?;
-    wait::call(py, || to.dtype.with(Copy(stream, &to, &from)))
+    wait::in_turn(py, [to.written(), from.read()], || to.dtype.with(Copy(stream, &to, &from)))
 }
 
 /// Refuses a copy between buffers of different types, or of a part of one to another part that it overlaps.
@@ -213,12 +202,10 @@ pub(crate) fn copy_from_host(stream: &OpenStream, buffer: &Bound<'_, Buffer>, da
         return Err(PyValueError::new_err(format!("the buffer has {expected} elements, and the data {found}")));
     }
     wait_for(py, stream)?;
-    wait::call(py, || {
-        in_turn(&[&view.memory], || {
-            // SAFETY: other threads submit no work that uses the memory meanwhile.
-            let destination = unsafe { view.bytes_mut("copying") }?;
-            stream.copy_from_host(destination, bytes)
-        })
+    wait::in_turn(py, [view.written()], || {
+        // SAFETY: other threads submit no work that uses the memory meanwhile.
+        let destination = unsafe { view.bytes_mut("copying") }?;
+        stream.copy_from_host(destination, bytes)
     })
 }
 
@@ -259,7 +246,7 @@ pub(crate) fn copy_to_host(
 }
 
 fn download_bytes(py: Python<'_>, stream: &OpenStream, view: &View) -> PyResult<Vec<u8>> {
-    let download = wait::call(py, || in_turn(&[&view.memory], || Ok(stream.download_async(view.bytes()?))))?;
+    let download = wait::in_turn(py, [view.read()], || Ok(stream.download_async(view.bytes()?)))?;
     wait::for_future(py, download)
 }
 
@@ -275,6 +262,6 @@ pub(crate) fn download(stream: &OpenStream, buffer: &Bound<'_, Buffer>) -> PyRes
 pub(crate) fn download_async(stream: &OpenStream, buffer: &Bound<'_, Buffer>) -> PyResult<Completion> {
     let py = buffer.py();
     let view: Arc<View> = buffer.get().view(py)?;
-    let download = wait::call(py, || in_turn(&[&view.memory], || Ok(stream.download_async(view.bytes()?))))?;
+    let download = wait::in_turn(py, [view.read()], || Ok(stream.download_async(view.bytes()?)))?;
     Ok(Completion::of_download(download, view))
 }
