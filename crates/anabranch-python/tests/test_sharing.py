@@ -390,3 +390,42 @@ def test_a_signal_ends_the_wait_for_an_argument(context, module, gate, on_host):
     with pytest.raises(TypeError, match="is no data of the host") as caught:
         other.upload(object())
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+@has_buffer_protocol
+def test_an_exception_that_was_handled_is_neither_kept_nor_raised_again(stream, gate, on_host):
+    class Local:
+        pass
+
+    def attempt():
+        local = Local()
+        buffer = stream.upload([1, 2], "uint8")
+        stream.synchronize()
+        gate.hold(stream)
+        stream.fill(buffer, 1)
+        with interrupted():
+            memoryview(buffer)
+        gate.open()
+        assert buffer.__array_interface__["shape"] == (2,)
+        return weakref.ref(local), weakref.ref(buffer)
+
+    assert all(is_deleted(reference) for reference in attempt())
+
+
+@has_buffer_protocol
+def test_an_exception_of_a_view_does_not_keep_its_frames(stream, gate, on_host):
+    class Local:
+        pass
+
+    def attempt():
+        local = Local()
+        buffer = stream.upload([1, 2], "uint8")
+        stream.synchronize()
+        gate.hold(stream)
+        stream.fill(buffer, 1)
+        with interrupted():
+            memoryview(buffer)
+        return weakref.ref(local), weakref.ref(buffer)
+
+    references = attempt()
+    assert all(is_deleted(reference, 5) for reference in references)

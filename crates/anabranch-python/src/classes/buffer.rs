@@ -3,15 +3,17 @@
 use crate::classes::context::Context;
 use crate::classes::tensor;
 use crate::dtype::DType;
+use crate::kept::Kept;
 use crate::memory::{Place, View, count, extents};
 use crate::slot::{Slot, release};
-use crate::wait;
+use crate::{threads, wait};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError, PyTypeError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 use std::cell::Cell;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// Device memory for elements of one type, in row-major order. Uses in several streams are ordered. On the software device,
 /// it is memory of the host, which NumPy can view.
@@ -81,15 +83,46 @@ pub(crate) fn create(py: Python<'_>, view: View) -> PyResult<Py<PyAny>> {
 /// which nobody would get otherwise.
 struct Lost {
     buffer: usize,
-    time: Instant,
-    error: PyErr,
+    caller: Caller,
+    error: Kept<PyErr>,
 }
 
-/// NumPy goes on at once. What comes later is another call.
+/// Where the program is: the address of a frame, and the instruction in it. NumPy asks again within the same instruction; what the program
+/// does after it has handled an exception is another one.
+type Caller = (usize, i64);
+
+/// The frame so many calls up.
+fn caller(py: Python<'_>, up: usize) -> PyResult<Caller> {
+    let frame = py.import(intern!(py, "sys"))?.call_method1(intern!(py, "_getframe"), (up,))?;
+    let instruction = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
+    Ok((frame.as_ptr().addr(), instruction))
+}
+
+/// For so long an exception is kept, with the frames and the variables that it has. NumPy goes on at once.
 const LOST_FOR: Duration = Duration::from_millis(100);
 
 thread_local! {
-    static LOST: Cell<Option<Lost>> = const { Cell::new(None) };
+    static LOST: Cell<Option<Arc<Mutex<Option<Lost>>>>> = const { Cell::new(None) };
+}
+
+fn take(lost: &Mutex<Option<Lost>>) -> Option<Lost> {
+    lost.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Lost {
+    /// Keeps it for this thread and for a while.
+    fn keep(self) {
+        let lost = Arc::new(Mutex::new(Some(self)));
+        let kept = lost.clone();
+        let expire = move || {
+            std::thread::sleep(LOST_FOR);
+            drop(take(&kept));
+        };
+        // Without a thread that lets go of it, it is not kept.
+        if threads::run(expire).is_ok() {
+            LOST.with(|last| drop(last.replace(Some(lost))));
+        }
+    }
 }
 
 impl Buffer {
@@ -97,9 +130,10 @@ impl Buffer {
         std::ptr::from_ref(self).addr()
     }
 
-    fn take_lost(&self) -> Option<PyErr> {
-        let lost = LOST.with(Cell::take)?;
-        (lost.buffer == self.place() && lost.time.elapsed() < LOST_FOR).then_some(lost.error)
+    fn take_lost(&self, py: Python<'_>) -> Option<PyErr> {
+        let lost = take(&*LOST.with(Cell::take)?)?;
+        let is_it = lost.buffer == self.place() && caller(py, 0).is_ok_and(|caller| caller == lost.caller);
+        is_it.then(|| lost.error.into_inner())
     }
 }
 
@@ -230,7 +264,7 @@ impl Buffer {
     /// For NumPy: memory of the host. Waits until work that uses the memory is complete.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        if let Some(lost) = self.take_lost() {
+        if let Some(lost) = self.take_lost(py) {
             return Err(lost);
         }
         let (view, address) = self.host_view(py)?;
@@ -249,15 +283,21 @@ impl Buffer {
     /// A view of memory of the host, for `__buffer__`, which keeps this object.
     fn _memoryview(this: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let (py, buffer) = (this.py(), this.get());
-        let dtype = buffer.view(py)?.dtype;
+        let view = buffer.view(py)?;
+        if !view.memory.is_of_host() {
+            return Err(PyBufferError::new_err("the buffer is memory of a GPU, which the host cannot read"));
+        }
+        let dtype = view.dtype;
         if matches!(dtype, DType::F16 | DType::BF16) {
             // Others would take integers of 16 bits for the numbers. NumPy goes on to `__array_interface__`.
             let message = format!("the buffer protocol has no {}; NumPy and DLPack have it", dtype.name());
             return Err(PyBufferError::new_err(message));
         }
         let (view, address) = buffer.host_view(py).inspect_err(|error| {
-            let lost = Lost { buffer: buffer.place(), time: Instant::now(), error: error.clone_ref(py) };
-            LOST.with(|kept| drop(kept.replace(Some(lost))));
+            // Above `__buffer__`, which calls this.
+            if let Ok(caller) = caller(py, 1) {
+                Lost { buffer: buffer.place(), caller, error: Kept::new(error.clone_ref(py)) }.keep();
+            }
         })?;
         tensor::memoryview(this, &view, address)
     }
