@@ -54,3 +54,13 @@ def test_a_pool_with_a_limit_runs_out_of_memory(device, stream):
     pool = device.create_memory_pool(max_bytes=64 << 20)
     with pytest.raises(anabranch.OutOfMemoryError):
         stream.allocate(256 << 20, pool=pool)
+
+
+def test_a_closed_pool_is_no_later_one(device):
+    pools, seen = [], []
+    for _ in range(20):
+        pool = device.create_memory_pool()
+        seen.append(pool.handle)
+        pool.close()
+        pools.append(pool)
+    assert len(set(pools)) == 20 and pools[0] == pools[0] != pools[1]

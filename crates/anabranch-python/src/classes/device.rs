@@ -134,7 +134,7 @@ impl Device {
 
     /// The memory pool that `Stream.allocate` uses by default.
     fn default_memory_pool(&self, py: Python<'_>) -> PyResult<MemoryPool> {
-        wait::call(py, || self.0.default_memory_pool()).map(MemoryPool::new)
+        wait::call(py, || self.0.default_memory_pool()).map(MemoryPool::default_of_device)
     }
 
     /// The bytes that graphs of the device use and have reserved for what they allocate, and the most of both.
@@ -174,7 +174,7 @@ impl Device {
     #[pyo3(signature = (*, max_bytes = 0, interprocess = false))]
     fn create_memory_pool(&self, py: Python<'_>, max_bytes: u64, interprocess: bool) -> PyResult<MemoryPool> {
         let options = MemoryPoolOptions { max_bytes, interprocess };
-        wait::call(py, || self.0.create_memory_pool(&options)).map(MemoryPool::new)
+        wait::call(py, || self.0.create_memory_pool(&options)).map(MemoryPool::created)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {

@@ -5,6 +5,7 @@ use crate::slot::{Lent, Slot};
 use crate::wait;
 use anabranch::MemoryPoolAttribute;
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A pool of memory for stream-ordered allocations. Freed memory stays in the pool for later allocations until the pool is
 /// trimmed, or at a synchronization if the pool holds more than its release threshold. Buffers remain valid when their pool is
@@ -13,7 +14,12 @@ use pyo3::prelude::*;
 pub(crate) struct MemoryPool {
     slot: Slot<anabranch::MemoryPool>,
     handle: usize,
+    /// The number of a pool that was created. The driver may give its handle to another one afterwards. The default pool of a device, of
+    /// which there may be several objects, has 0, and its handle for ever.
+    number: u64,
 }
+
+static CREATED: AtomicU64 = AtomicU64::new(0);
 
 impl MemoryPool {
     pub(crate) fn get<'a>(&'a self, py: Python<'a>) -> PyResult<Lent<'a, anabranch::MemoryPool>> {
@@ -27,9 +33,19 @@ impl MemoryPool {
 }
 
 impl MemoryPool {
-    pub(crate) fn new(pool: anabranch::MemoryPool) -> Self {
+    /// A pool that was just created.
+    pub(crate) fn created(pool: anabranch::MemoryPool) -> Self {
+        Self { number: CREATED.fetch_add(1, Ordering::Relaxed) + 1, ..Self::default_of_device(pool) }
+    }
+
+    /// The default pool of a device.
+    pub(crate) fn default_of_device(pool: anabranch::MemoryPool) -> Self {
         let handle = pool.as_raw().as_raw();
-        Self { slot: Slot::new("memory pool", pool), handle }
+        Self { slot: Slot::new("memory pool", pool), handle, number: 0 }
+    }
+
+    fn identity(&self) -> (u64, usize) {
+        (self.number, self.handle)
     }
 }
 
@@ -116,11 +132,14 @@ impl MemoryPool {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        other.cast::<Self>().is_ok_and(|other| self.handle == other.get().handle)
+        other.cast::<Self>().is_ok_and(|other| self.identity() == other.get().identity())
     }
 
     fn __hash__(&self) -> usize {
-        self.handle
+        match self.number {
+            0 => self.handle,
+            number => number as usize,
+        }
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
