@@ -1,5 +1,6 @@
 //! The types of elements.
 
+use crate::error::is_of_program;
 use anabranch::FillElement;
 use anabranch::dlpack::{DLDataType, DlpackElement};
 use half::{bf16, f16};
@@ -162,12 +163,16 @@ impl DType {
 
 /// The exception for a number that an element cannot be.
 fn out_of_range(value: &Bound<'_, PyAny>, error: PyErr, element: &str) -> PyErr {
-    if !error.is_instance_of::<PyOverflowError>(value.py()) {
+    if is_of_program(value.py(), &error) || !error.is_instance_of::<PyOverflowError>(value.py()) {
         return error;
     }
+    PyOverflowError::new_err(format!("{} does not fit in an element of type {element}", shown(value)))
+}
+
+/// The beginning of a number. Python shows none of more digits than `sys.get_int_max_str_digits` allows.
+pub(crate) fn shown(number: &Bound<'_, PyAny>) -> String {
     // A string of Python ignores a precision.
-    let shown = value.repr().map_or_else(|_| "the number".to_owned(), |text| format!("{:.40}", text.to_string()));
-    PyOverflowError::new_err(format!("{shown} does not fit in an element of type {element}"))
+    number.repr().map_or_else(|_| "the number".to_owned(), |text| format!("{:.40}", text.to_string()))
 }
 
 fn unknown(name: &str) -> PyErr {

@@ -34,6 +34,11 @@ pub(crate) fn is_of_library(py: Python<'_>, exception: &PyErr) -> bool {
     class.is_ok_and(|class| exception.matches(py, class).unwrap_or(false))
 }
 
+/// Whether code of the program has raised an exception. What Python raises by itself has no traceback where it is caught here.
+pub(crate) fn is_of_program(py: Python<'_>, exception: &PyErr) -> bool {
+    exception.traceback(py).is_some()
+}
+
 /// The exception for a call that this module refuses.
 #[cold]
 pub(crate) fn refused(

@@ -1,6 +1,7 @@
 //! Memory as Python uses it: shared, and without element types.
 
 use crate::dtype::{DType, Element, TypedCall};
+use crate::error::is_of_program;
 use crate::few::Few;
 use crate::kept::Kept;
 use crate::turn::{Access, Taken, Turn};
@@ -380,7 +381,7 @@ pub(crate) fn count(dtype: DType, shape: &[usize]) -> Result<usize> {
 /// A shape: a number of elements, or a sequence of extents.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     let negative = |error: PyErr| {
-        if !error.is_instance_of::<PyOverflowError>(shape.py()) {
+        if is_of_program(shape.py(), &error) || !error.is_instance_of::<PyOverflowError>(shape.py()) {
             return error;
         }
         PyValueError::new_err("an extent is a number of elements: not negative, and of at most 64 bits")

@@ -71,6 +71,17 @@ def test_an_exception_ends_the_capture(stream):
     assert stream.download(buffer).tolist() == [2, 2]
 
 
+def test_an_exception_comes_before_that_of_a_closed_stream(context):
+    stream = context.create_stream()
+    with pytest.raises(KeyError):
+        with stream.capture():
+            stream.close()
+            raise KeyError("mine")
+    with pytest.raises(anabranch.AnabranchError, match="closed"):
+        with context.create_stream().capture() as capture:
+            capture.stream.close()
+
+
 def test_calls_that_cannot_be_captured(stream):
     with pytest.raises(anabranch.AnabranchError) as caught:
         with stream.capture():

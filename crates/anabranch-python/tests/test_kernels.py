@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 
 import pytest
 
@@ -182,3 +183,14 @@ def test_compiling(context, stream):
     assert "kernel.cu(1)" in caught.value.log
     with pytest.raises(ValueError, match="no output"):
         anabranch.compile(source, output="text")
+
+
+def test_an_int_of_many_digits_does_not_fit(stream, module, monkeypatch):
+    """Python does not show so many."""
+    ignored = []
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    with pytest.raises(OverflowError, match="does not fit in 4 bytes"):
+        stream.launch(module.kernel("add"), (1, 1), stream.allocate(1, "uint32"), 10**5000, 1)
+    with pytest.raises(OverflowError, match="does not fit"):
+        stream.upload([10**5000], "int32")
+    assert not ignored

@@ -514,3 +514,20 @@ def test_what_is_raised_while_an_extent_is_looked_at_is_raised():
 
     with pytest.raises(Interrupted):
         anabranch.LaunchConfig(Extent(), 1)
+
+
+@pytest.mark.parametrize("kind", [OverflowError, TypeError, ValueError])
+def test_what_the_numbers_of_a_program_raise_is_raised(stream, kind):
+    class Number:
+        def __index__(self):
+            raise kind("mine")
+
+    for call in (
+        lambda: anabranch.LaunchConfig(Number(), 1),
+        lambda: anabranch.LaunchConfig([Number()], 1),
+        lambda: stream.allocate(Number()),
+        lambda: stream.allocate([Number(), 2]),
+        lambda: stream.upload([Number()], "int32"),
+    ):
+        with pytest.raises(kind, match="^mine$"):
+            call()

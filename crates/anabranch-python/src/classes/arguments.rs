@@ -4,7 +4,7 @@ use crate::classes::buffer::Buffer;
 use crate::classes::config::LaunchConfig;
 use crate::classes::module::Kernel;
 use crate::classes::open_stream::OpenStream;
-use crate::dtype::{DType, Element, TypedCall};
+use crate::dtype::{DType, Element, TypedCall, shown};
 use crate::host_data::{bytes, copied, memoryview_or};
 use crate::memory::{Use, View};
 use crate::{error, wait};
@@ -230,7 +230,8 @@ fn integer(value: &Bound<'_, PyAny>, size: usize) -> PyResult<Vec<u8>> {
         let number = value.extract::<u64>().ok().filter(|number| *number <= u64::MAX >> (64 - bits));
         number.map(u64::to_le_bytes)
     };
-    let bytes = bytes.ok_or_else(|| PyOverflowError::new_err(format!("{value} does not fit in {size} bytes")))?;
+    let bytes =
+        bytes.ok_or_else(|| PyOverflowError::new_err(format!("{} does not fit in {size} bytes", shown(value))))?;
     Ok(bytes[..size].to_vec())
 }
 

@@ -122,10 +122,9 @@ impl Capture {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let stream = self.stream.get().get(py)?;
-        let ended = wait::call(py, || stream.end_capture());
+        let ended = self.stream.get().get(py).and_then(|stream| wait::call(py, || stream.end_capture()));
         if !exception_type.is_none() {
-            // The exception says more than what the capture made of it. A graph is dropped.
+            // The exception says more than what the capture made of it, or that the stream is closed. A graph is dropped.
             if let Ok(graph) = ended {
                 crate::slot::release(graph);
             }

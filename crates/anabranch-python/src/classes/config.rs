@@ -1,5 +1,6 @@
 //! How a kernel is launched.
 
+use crate::error::is_of_program;
 use crate::few::Few;
 use anabranch::Dimensions;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
@@ -69,7 +70,9 @@ impl LaunchConfig {
 
 fn dimensions(extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
     let refuse = |error: PyErr| {
-        if error.is_instance_of::<PyOverflowError>(extents.py()) {
+        if is_of_program(extents.py(), &error) {
+            error
+        } else if error.is_instance_of::<PyOverflowError>(extents.py()) {
             PyValueError::new_err("an extent is not negative, and has at most 32 bits")
         } else if error.is_instance_of::<PyTypeError>(extents.py()) {
             PyTypeError::new_err("extents are a number, or up to three of them")
