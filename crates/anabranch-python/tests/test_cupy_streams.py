@@ -208,6 +208,23 @@ def test_streams_and_events_of_others(stream, context):
         del memory
 
 
+def test_whoever_uses_a_stream_keeps_it(context):
+    from anabranch import cuda_core
+
+    cuda_core.Device().set_current()
+    stream = cuda.Stream()
+    native = stream.anabranch_stream
+    others = [cuda.Stream.from_external(stream), cuda.Stream.from_external(native), cuda_core.Device().create_stream(stream)]
+    direct = context.stream_from(stream)
+    # Another stream begins, and the former one would end.
+    stream.__init__()
+    assert stream.anabranch_stream != native
+    assert all(other.anabranch_stream == native for other in others) and direct == native
+    for other in others:
+        other.anabranch_stream.synchronize()
+    assert cuda.Stream.null.anabranch_stream.handle == context.legacy_stream().handle
+
+
 def test_streams_and_events_of_cupy(stream, monkeypatch):
     # Old ones do not have the method of the protocol.
     class Original:

@@ -133,13 +133,17 @@ class _BaseStream:
             return default_stream(ptr, number)
         if isinstance(self._owner, anabranch.Stream):
             return self._owner
-        if isinstance(self._owner, _BaseStream):
-            return self._owner._native
         native = self._natives.get(number)
         if native is None:
             native = _devices.context(number).stream_from_handle(require_handle(ptr), self._owner)
             self._natives[number] = native
         return native
+
+    @property
+    @of_runtime
+    def anabranch_stream(self) -> anabranch.Stream:
+        """The stream of the package, which whoever uses this stream keeps. For a default stream, that of the current device."""
+        return self._native
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, _BaseStream):
@@ -311,8 +315,11 @@ class Stream(_BaseStream):
                 f"Object of type {type(obj).__name__} does not implement the CUDA stream protocol (__cuda_stream__ method)"
             )
         stream = cls.__new__(cls)
-        _BaseStream.__init__(stream, _described(obj), -1)
-        stream._owner = obj
+        ptr = _described(obj)
+        _BaseStream.__init__(stream, ptr, -1)
+        # An object of a module of the package may end its stream, which is kept therefore, and not the object.
+        ours = None if ptr in DEFAULT_STREAMS else getattr(obj, "anabranch_stream", None)
+        stream._owner = ours if isinstance(ours, anabranch.Stream) else obj
         return stream
 
 
