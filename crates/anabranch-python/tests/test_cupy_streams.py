@@ -225,6 +225,19 @@ def test_whoever_uses_a_stream_keeps_it(context):
     assert cuda.Stream.null.anabranch_stream.handle == context.legacy_stream().handle
 
 
+def test_done_raises_what_is_reported_once(stream):
+    def fail():
+        raise ValueError("the answer")
+
+    stream.anabranch_stream.launch_host_func(fail)
+    event = stream.record()
+    with pytest.raises(cuda.runtime.CUDARuntimeError) as caught:
+        while not stream.done:
+            pass
+    assert isinstance(caught.value.__cause__.__cause__, ValueError)
+    assert event.done and stream.done
+
+
 def test_streams_and_events_of_cupy(stream, monkeypatch):
     # Old ones do not have the method of the protocol.
     class Original:

@@ -56,11 +56,8 @@ class Event:
 
     @property
     def done(self) -> bool:
-        """Whether the work is complete. False also after an error, as in CuPy."""
-        try:
-            return self._native.query()
-        except anabranch.AnabranchError:
-            return False
+        """Whether the work is complete. False also after an error, as in CuPy, unless it is one that is reported once."""
+        return _is_done(self._native)
 
     # Frequent methods have no decorator, which costs more than the call.
 
@@ -77,6 +74,16 @@ class Event:
             self._native.synchronize()
         except anabranch.AnabranchError as error:
             raise CUDARuntimeError(error.status) from error
+
+
+def _is_done(native: anabranch.Stream | anabranch.Event) -> bool:
+    try:
+        return native.query()
+    except anabranch.AnabranchError as error:
+        # The exception of a function that the package has called in the stream: nobody would get it otherwise.
+        if error.is_asynchronous and not error.is_sticky:
+            raise CUDARuntimeError(error.status) from error
+        return False
 
 
 @of_runtime
@@ -175,11 +182,8 @@ class _BaseStream:
 
     @property
     def done(self) -> bool:
-        """Whether all work is complete. False also after an error, as in CuPy."""
-        try:
-            return self._native.query()
-        except anabranch.AnabranchError:
-            return False
+        """Whether all work is complete. False also after an error, as in CuPy, unless it is one that is reported once."""
+        return _is_done(self._native)
 
     def synchronize(self) -> None:
         """Waits until all work is complete. Ctrl-C ends the wait."""
