@@ -239,3 +239,20 @@ assert cuda.get_current_stream() is cuda.Stream.ptds
 """
     result = run_python(program)
     assert result.returncode == 0, result.stderr
+
+
+def test_what_runs_while_devices_are_found_may_use_them(run_python):
+    """A signal handler, or a destructor."""
+    program = """
+from anabranch.cupy import cuda
+from anabranch.cupy.cuda import _current
+make = _current._default
+def interrupted():
+    _current._default = make
+    cuda.Stream.ptds.use()
+    return make()
+_current._default = interrupted
+print(cuda.get_current_stream() is cuda.Stream.ptds)
+"""
+    result = run_python(program)
+    assert result.stdout == "True\n", result.stderr

@@ -124,6 +124,7 @@ def test_contexts_that_nobody_knows(wp):
 
 def test_the_first_call_initialises(wp, monkeypatch, capsys):
     monkeypatch.setattr(_runtime, "runtime", None)
+    monkeypatch.setattr(_runtime, "_FIRST", {})
     with pytest.raises(RuntimeError) as caught:
         wp.Stream("cuda:0")
     message = "A Device object is required when creating a stream before or during Warp initialization"
@@ -139,6 +140,7 @@ def test_the_first_call_initialises(wp, monkeypatch, capsys):
 
 def test_threads_initialise_once(wp, monkeypatch):
     monkeypatch.setattr(_runtime, "runtime", None)
+    monkeypatch.setattr(_runtime, "_FIRST", {})
     barrier, found = threading.Barrier(4), []
 
     def find():
@@ -179,3 +181,20 @@ def test_pools(wp):
         with pytest.raises(ValueError) as caught:
             call()
         assert str(caught.value) == "Memory pools are only supported on CUDA devices"
+
+
+def test_what_runs_while_devices_are_found_may_use_them(run_python):
+    """A signal handler, or a destructor."""
+    program = """
+from anabranch.warp import _runtime, get_device
+find = _runtime.Runtime.__init__
+def interrupted(self):
+    _runtime.Runtime.__init__ = find
+    found.append(get_device())
+    find(self)
+found = []
+_runtime.Runtime.__init__ = interrupted
+print(found == [get_device()] and found[0] is get_device())
+"""
+    result = run_python(program)
+    assert result.stdout.splitlines()[-1] == "True", result.stderr

@@ -16,6 +16,7 @@ def wp(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, as in a new process: with the device of the tests, and initialised."""
     monkeypatch.setenv("ANABRANCH_DEVICE", DEVICE)
     monkeypatch.setattr(_runtime, "runtime", None)
+    monkeypatch.setattr(_runtime, "_FIRST", {})
     monkeypatch.setattr(anabranch.warp.config, "log_level", anabranch.warp.LOG_WARNING)
     anabranch.warp.init()
     return anabranch.warp

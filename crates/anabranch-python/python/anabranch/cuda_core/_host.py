@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, ClassVar
 
 __all__ = ["Host"]
@@ -19,7 +18,6 @@ class Host:
     _is_numa_current: bool
 
     _made: ClassVar[dict[tuple[int | None, bool], Host]] = {}
-    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __new__(cls, numa_id: int | None = None, *, is_numa_current: bool = False) -> Host:
         if is_numa_current and numa_id is not None:
@@ -27,13 +25,10 @@ class Host:
         if numa_id is not None and (not isinstance(numa_id, int) or isinstance(numa_id, bool) or numa_id < 0):
             raise ValueError(f"numa_id must be a non-negative int, got {numa_id!r}")
         key = numa_id, bool(is_numa_current)
-        with cls._lock:
-            known = cls._made.get(key)
-            if known is None:
-                known = object.__new__(cls)
-                known._numa_id, known._is_numa_current = key
-                cls._made[key] = known
-        return known
+        made = object.__new__(cls)
+        made._numa_id, made._is_numa_current = key
+        # Without a lock: a signal handler, or a destructor, may call this meanwhile on the same thread. The first one counts.
+        return cls._made.setdefault(key, made)
 
     @property
     def numa_id(self) -> int | None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 _DEVICES: list[_anabranch.Device] = []
 _DEFAULT = 0
-_LOCK = threading.Lock()
 
 
 class Initialized:
@@ -49,11 +48,10 @@ def devices() -> list[_anabranch.Device]:
     if not _DEVICES:
         default = call(_anabranch.default_device)
         found = [device for device in call(_anabranch.devices) if device.backend == default.backend]
-        with _LOCK:
-            if not _DEVICES:
-                global _DEFAULT
-                _DEFAULT = found.index(default)
-                _DEVICES.extend(found)
+        # Without a lock: a signal handler, or a destructor, may call this meanwhile on the same thread. All find the same.
+        global _DEFAULT
+        _DEFAULT = found.index(default)
+        _DEVICES[:] = found
     return _DEVICES
 
 

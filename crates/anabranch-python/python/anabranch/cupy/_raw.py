@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
@@ -37,14 +36,13 @@ class _Code(NamedTuple):
 
 # The modules of this process, which stay loaded, by devices and what they are made of.
 _MODULES: dict[tuple[int, _Code], Module] = {}
-_LOCK = threading.Lock()
 
 
 def _module(code: _Code, log_stream: TextIO | None = None) -> Module:
     """The module for the current device."""
     key = (_devices.current(), code)
-    with _LOCK:
-        module = _MODULES.get(key)
+    # Without a lock: a signal handler, or a destructor, may call this meanwhile on the same thread. The first module counts.
+    module = _MODULES.get(key)
     if module is not None:
         return module
     module = Module()
@@ -53,8 +51,7 @@ def _module(code: _Code, log_stream: TextIO | None = None) -> Module:
     else:
         assert code.code is not None
         _load(module, code.code, code, log_stream)
-    with _LOCK:
-        return _MODULES.setdefault(key, module)
+    return _MODULES.setdefault(key, module)
 
 
 def _load(module: Module, text: str, code: _Code, log_stream: TextIO | None) -> None:

@@ -141,7 +141,7 @@ class Runtime:
 
 
 runtime: Runtime | None = None
-_LOCK = threading.Lock()
+_FIRST: dict[str, Runtime] = {}
 
 
 def init() -> None:
@@ -157,13 +157,13 @@ def get() -> Runtime:
     global runtime
     if runtime is not None:
         return runtime
-    with _LOCK:
-        if runtime is None:
-            made = Runtime()
-            runtime = made
-            if config.log_level <= LOG_INFO:
-                made.greet()
-        return runtime
+    # Without a lock: a signal handler, or a destructor, may call this meanwhile on the same thread. The first one counts.
+    made = Runtime()
+    first = _FIRST.setdefault("runtime", made)
+    runtime = first
+    if first is made and config.log_level <= LOG_INFO:
+        made.greet()
+    return first
 
 
 def get_device(ident: DeviceLike = None) -> Device:

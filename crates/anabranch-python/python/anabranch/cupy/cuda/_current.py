@@ -56,14 +56,13 @@ class _Streams(threading.local):
 
 
 _STREAMS: _Streams | None = None
-_LOCK = threading.Lock()
+_FIRST: dict[str, _Streams] = {}
 
 
 def current() -> _Streams:
     """The current streams of this thread. The first call of the process asks for the devices."""
     global _STREAMS
     if _STREAMS is None:
-        with _LOCK:
-            if _STREAMS is None:
-                _STREAMS = _Streams()
+        # Without a lock: a signal handler, or a destructor, may call this meanwhile on the same thread. The first one counts.
+        _STREAMS = _FIRST.setdefault("streams", _Streams())
     return _STREAMS
