@@ -10,6 +10,7 @@ from conftest import KERNELS
 from warp_support import wp
 
 import anabranch
+from anabranch.warp import _capture
 
 __all__ = ["wp"]
 
@@ -445,3 +446,33 @@ def test_graphs_keep_what_they_use(wp, fill):
         wp.capture_launch(capture.graph)
         assert read(wp, buffer) == [9]
     assert isinstance(buffer, anabranch.Buffer)
+
+
+def test_an_interrupted_beginning_ends_the_capture(wp, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_capture, "Graph", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            wp.capture_begin()
+    device = wp.get_device()
+    assert not device.is_capturing and not device.captures and not device.runtime.captures
+    with wp.ScopedCapture():
+        pass
+
+
+def test_an_interrupted_end_ends_the_capture(wp, monkeypatch):
+    stream, other = wp.get_stream(), wp.Stream()
+    wp.capture_begin()
+    other.wait_stream(stream)
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(other), "anabranch_stream", property(lambda self: native if self is stream else interrupted(self)))
+        native = stream._native
+        with pytest.raises(KeyboardInterrupt):
+            wp.capture_end()
+    assert not stream.is_capturing and not other.is_capturing

@@ -191,3 +191,20 @@ def test_scopes_follow_the_model(wp, steps):
             for name, device in devices.items():
                 number = model.streams[name]
                 assert device.stream is (first[name] if number < 0 else streams[number])
+
+
+def test_an_interrupted_end_of_a_scope_restores_all(wp, monkeypatch):
+    former, device = wp.get_stream(), wp.get_device()
+    other = wp.map_cuda_device("interrupted", device.anabranch_device.create_context())
+    scope = wp.ScopedStream(wp.Stream(other))
+    with scope:
+        pass
+    saved = other.stream
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        with scope:
+            monkeypatch.setattr(type(other), "set_stream", interrupted)
+    assert other.stream is saved and wp.get_device() is device and wp.get_stream() is former

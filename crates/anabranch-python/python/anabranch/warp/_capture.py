@@ -73,12 +73,25 @@ def capture_begin(
     if not external and stream.is_capturing:
         raise RuntimeError("Graph capture already in progress on this stream")
     mode = _MODES[CaptureMode(capture_mode)]
-    if not external:
-        stream.anabranch_stream.begin_capture(mode)
-    graph = Graph(device, stream.anabranch_stream.capture_id or 0)
-    graph._mode, graph._is_external = mode, external
-    device.captures[stream] = graph
-    device.runtime.captures[graph.capture_id] = graph
+    graph: Graph | None = None
+    try:
+        if not external:
+            stream.anabranch_stream.begin_capture(mode)
+        graph = Graph(device, stream.anabranch_stream.capture_id or 0)
+        graph._mode, graph._is_external = mode, external
+        device.captures[stream] = graph
+        device.runtime.captures[graph.capture_id] = graph
+    except AnabranchError:
+        # Nothing has begun.
+        raise
+    except BaseException:
+        # A signal handler has raised it, and nobody would end the capture.
+        device.captures.pop(stream, None)
+        if graph is not None:
+            device.runtime.captures.pop(graph.capture_id, None)
+        if not external:
+            _abandon(stream)
+        raise
 
 
 def capture_end(device: DeviceLike = None, stream: Stream | None = None) -> Graph:
@@ -99,8 +112,12 @@ def capture_end(device: DeviceLike = None, stream: Stream | None = None) -> Grap
             other = member.anabranch_stream
             if member is not stream and other.capture_id == graph.capture_id:
                 native.wait(other)
-    except AnabranchError as error:
-        _abandon(graph, stream)
+    except BaseException as error:
+        # Also that of a signal handler.
+        if not graph._is_external:
+            _abandon(stream)
+        if not isinstance(error, AnabranchError):
+            raise
         raise described("CUDA graph capture failed.", error, " ") from error
     if not graph._is_external:
         try:
@@ -110,14 +127,13 @@ def capture_end(device: DeviceLike = None, stream: Stream | None = None) -> Grap
     return graph
 
 
-def _abandon(graph: Graph, stream: Stream) -> None:
+def _abandon(stream: Stream) -> None:
     """Ends a capture whose graph is not wanted."""
-    if not graph._is_external:
-        try:
-            stream.anabranch_stream.end_capture().close()
-        except AnabranchError:
-            # What has failed before says more.
-            pass
+    try:
+        stream.anabranch_stream.end_capture().close()
+    except AnabranchError:
+        # What has failed before says more.
+        pass
 
 
 class ScopedCapture:

@@ -25,23 +25,31 @@ class ScopedDevice:
     def __enter__(self) -> Device:
         runtime = self.device.runtime
         self.saved_device = runtime.default_device
-        runtime.default_device = self.device
-        if self.device.is_cuda:
-            runtime.current.push(self.device)
-        else:
+        if not self.device.is_cuda:
             self._saved_current = runtime.current.get()
+        depth = len(runtime.current._devices)
+        try:
+            if self.device.is_cuda:
+                runtime.current.push(self.device)
+        except BaseException:
+            # A signal handler has raised it, and `with` does not call `__exit__` then.
+            del runtime.current._devices[depth:]
+            raise
+        runtime.default_device = self.device
         return self.device
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         runtime = self.device.runtime
-        if self.device.is_cuda:
-            runtime.current.pop()
-        else:
-            runtime.current.set(self._saved_current)
-        if self.saved_device is not None:
-            runtime.default_device = self.saved_device
+        try:
+            if self.device.is_cuda:
+                runtime.current.pop()
+            else:
+                runtime.current.set(self._saved_current)
+        finally:
+            if self.saved_device is not None:
+                runtime.default_device = self.saved_device
 
 
 class ScopedStream:
@@ -79,4 +87,8 @@ class ScopedStream:
         try:
             self.device.set_stream(self.saved_stream, self.sync_exit)
         finally:
-            self.device_scope.__exit__(exc_type, exc_value, traceback)
+            try:
+                # Also if the wait fails, or a signal handler raises an exception.
+                self.device._stream = self.saved_stream
+            finally:
+                self.device_scope.__exit__(exc_type, exc_value, traceback)

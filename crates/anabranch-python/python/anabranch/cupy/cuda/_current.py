@@ -44,15 +44,29 @@ class _Streams(threading.local):
 
     def enter(self, stream: _BaseStream, device_id: int) -> None:
         """Puts a stream on the stack of a device."""
-        self._stacks[device_id].append(stream)
-        self._entered.append(device_id)
-        self.set(stream)
+        stack, former = self._stacks[device_id], self.get(device_id)
+        height, depth = len(stack), len(self._entered)
+        try:
+            stack.append(stream)
+            self._entered.append(device_id)
+            self.set(stream)
+        except BaseException:
+            # A signal handler has raised it, and `with` does not call `leave` then.
+            del stack[height:], self._entered[depth:]
+            self._current[device_id] = former
+            raise
 
     def leave(self) -> None:
         """Takes away the stream that was entered last."""
-        stack = self._stacks[self._entered.pop()]
-        stack.pop()
-        self.set(stack[-1])
+        stack = self._stacks[self._entered[-1]]
+        # Where a signal handler raises an exception, all is done nevertheless.
+        try:
+            stack.pop()
+        finally:
+            try:
+                self._entered.pop()
+            finally:
+                self.set(stack[-1])
 
 
 _STREAMS: _Streams | None = None
