@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import anabranch
-from conftest import is_deleted
+from conftest import DEVICE, is_deleted
 from anabranch import NodeWork
 
 
@@ -89,11 +89,16 @@ def test_work_is_replaced(stream, graph):
     executable.set_node(node, work)
     executable.launch(stream)
     assert stream.download(buffer).tolist() == [0, 2]
-    executable.set_node_enabled(node, False)
-    assert not executable.is_node_enabled(node)
     stream.fill(buffer, 7)
-    executable.launch(stream)
-    assert stream.download(buffer).tolist() == [7, 7]
+    if DEVICE == "host":
+        executable.set_node_enabled(node, False)
+        assert not executable.is_node_enabled(node)
+        executable.launch(stream)
+        assert stream.download(buffer).tolist() == [7, 7]
+    else:
+        # Drivers of GPUs lose the order of graphs with disabled fills.
+        with pytest.raises(anabranch.AnabranchError, match="CUDA_ERROR_NOT_SUPPORTED"):
+            executable.set_node_enabled(node, False)
     graph.set_node(node, work)
     graph.instantiate().launch(stream)
     assert stream.download(buffer).tolist() == [7, 2]

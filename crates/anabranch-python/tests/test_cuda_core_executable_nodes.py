@@ -6,6 +6,7 @@ import gc
 import threading
 
 import pytest
+from conftest import DEVICE
 from cuda_core_graph_support import ONE, add, buffer, definition, read, refuse, refuse_status
 from cuda_core_support import KERNELS, device, nothing_is_current, stream
 
@@ -95,6 +96,10 @@ def test_nodes_are_left_out(stream, definition, add, buffer):
     launched = filled.launch(ONE, add, buffer, 1, 1)
     copied = launched.memcpy(buffer.handle + 4, buffer, 4)
     executable = definition.instantiate()
+    if DEVICE != "host":
+        # Drivers of GPUs lose the order of what is left.
+        refuse_status("CUDA_ERROR_NOT_SUPPORTED", executable[filled].disable)
+        return
     for node in (filled, launched, copied):
         view = executable[node]
         assert view.is_enabled

@@ -232,8 +232,12 @@ fn graphs_with_disabled_copies_run_in_their_turn_in_a_context_alone() {
         let places = [Where::Stream, Where::LegacyStream];
         let mut wrong = run_all(&streams, &places, &[Behind::Value, Behind::EventOfContext]);
         wrong.retain(|(disabled, _)| !matches!(disabled, Disabled::First | Disabled::Second));
-        both.map(|stream| gpu.stream_destroy(&own, stream.handle()).expect("it is ours"));
-        [held, end].map(|event| gpu.event_destroy(&own, event.handle()).expect("it is ours"));
+        for stream in both {
+            gpu.stream_destroy(&own, stream.handle()).expect("it is ours");
+        }
+        for event in [held, end] {
+            gpu.event_destroy(&own, event.handle()).expect("it is ours");
+        }
         gpu.free(&own, memory).expect("the memory is free to go");
         assert!(wrong.is_empty(), "these did not run in their turn: {wrong:#?}");
     }

@@ -12,6 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -101,6 +102,11 @@ fn caller(py: Python<'_>, up: usize) -> PyResult<Caller> {
 /// For so long an exception is kept, with the frames and the variables that it has. NumPy goes on at once.
 const LOST_FOR: Duration = Duration::from_millis(100);
 
+/// How many are kept at most.
+const MOST_KEPT: usize = 16;
+
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
 thread_local! {
     static LOST: Cell<Option<Arc<Mutex<Option<Lost>>>>> = const { Cell::new(None) };
 }
@@ -116,11 +122,14 @@ impl Lost {
         let kept = lost.clone();
         let expire = move || {
             std::thread::sleep(LOST_FOR);
+            KEPT.fetch_sub(1, Ordering::Relaxed);
             drop(take(&kept));
         };
-        // Without a thread that lets go of it, it is not kept.
-        if threads::run(expire).is_ok() {
+        // Without a thread that lets go of it, it is not kept. A program that brings about one after the other has no thread for each.
+        if KEPT.fetch_add(1, Ordering::Relaxed) < MOST_KEPT && threads::run(expire).is_ok() {
             LOST.with(|last| drop(last.replace(Some(lost))));
+        } else {
+            KEPT.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

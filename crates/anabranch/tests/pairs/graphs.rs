@@ -88,6 +88,7 @@ pub(crate) const CALLS: &[Call] = &[
         assert_eq!(world.graph.node_kind(world.filling)?, GraphNodeKind::FILL);
         Ok(())
     }),
+    call("Graph::node_event", |world, _| world.graph.node_event(world.copying).map(drop)),
     call("Graph::node_parameters", |world, _| world.graph.node_parameters(world.copying).map(drop)),
     call("Graph::nodes", |world, _| {
         assert_eq!(world.graph.nodes()?.len(), 3);
