@@ -34,6 +34,9 @@ struct State {
     /// Closures of the host that are running.
     readers: usize,
     writer: bool,
+    /// Threads that wait until launches are queued, to read the memory or to write it. Later launches do not come before them.
+    waiting_to_read: usize,
+    waiting_to_write: usize,
 }
 
 impl State {
@@ -41,6 +44,13 @@ impl State {
         match access {
             Access::Read => &mut self.reading_launches,
             Access::Write => &mut self.writing_launches,
+        }
+    }
+
+    fn waiting(&mut self, access: Access) -> &mut usize {
+        match access {
+            Access::Read => &mut self.waiting_to_read,
+            Access::Write => &mut self.waiting_to_write,
         }
     }
 
@@ -101,7 +111,9 @@ impl HostAccess {
                 return Err(Error::argument(Status::NOT_PERMITTED, operation, message)
                     .with_hint("host functions do not wait: access the memory before, or from another thread"));
             }
+            *state.waiting(access) += 1;
             state = self.queued.wait(state);
+            *state.waiting(access) -= 1;
         }
         if state.writer || (access == Access::Write && state.readers > 0) {
             return Err(Error::argument(Status::ILLEGAL_STATE, operation, "the host is using the memory already"));
@@ -121,7 +133,10 @@ impl HostAccess {
     /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn launching(&self, access: Access) -> Result<LaunchGuard<'_>> {
         let mut state = self.state.lock();
-        if state.writer || (access == Access::Write && state.readers > 0) {
+        if state.writer
+            || state.waiting_to_write > 0
+            || (access == Access::Write && state.readers + state.waiting_to_read > 0)
+        {
             return Err(Error::argument(
                 Status::ILLEGAL_STATE,
                 "launching a graph",

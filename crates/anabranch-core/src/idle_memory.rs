@@ -10,7 +10,6 @@ use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::extensions::Extension;
 use crate::helping::helping;
-use crate::memory::comes_about;
 use crate::ranks;
 use crate::reaper::{self, Attempt};
 use crate::stream::PendingWork;
@@ -98,7 +97,7 @@ impl ContextCore {
             let blocks = self.extension::<IdleMemory>().blocks.lock();
             blocks.is_to_be_freed || blocks.awaited > 0 || blocks.being_freed > 0
         };
-        is_left() && comes_about(|| !is_left())
+        is_left() && reaper::comes_about(|| !is_left())
     }
 
     /// Frees memory that no work uses when the context is idle, and then drops what keeps its pool. No allocation takes it before.

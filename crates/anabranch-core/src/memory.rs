@@ -5,7 +5,7 @@ mod exclusion;
 mod registered;
 mod stream_ordered;
 
-pub use self::registered::{HostRange, comes_about};
+pub use self::registered::HostRange;
 
 use self::attachment::NO_STREAM;
 use self::exclusion::Exclusion;

@@ -85,6 +85,24 @@ pub fn may_call(driver: &Arc<dyn Driver>) {
     send(Message::Relax(driver.clone()));
 }
 
+/// How long a call waits for the reaper before it goes on without.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Whether something comes about in a moment, such as what the reaper does. It may be busy with what takes longer, so that
+/// nobody waits for it who may hold it up.
+pub fn comes_about(mut condition: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    loop {
+        if condition() {
+            return true;
+        }
+        if begin.elapsed() >= PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Whether this is the reaper's thread.
 pub fn is_here() -> bool {
     IS_REAPER.get()

@@ -5,8 +5,10 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    /// How many marks the thread has.
-    static INSIDE: Cell<u32> = const { Cell::new(0) };
+    /// How many marks the program has made on the thread.
+    static MARKS: Cell<u32> = const { Cell::new(0) };
+    /// Whether the thread executes work. Only unsafe code changes it, so that the program's marks cannot take it away.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
     static LAUNCHED_IN: Cell<Option<u64>> = const { Cell::new(None) };
     static HELPING: Cell<bool> = const { Cell::new(false) };
 }
@@ -16,8 +18,11 @@ thread_local! {
 static IS_ANY_MARKED: AtomicBool = AtomicBool::new(false);
 
 /// Marks the thread as executing work that was given to a driver, until it is dropped. Such work is host functions,
-/// kernels that are closures, and the drop of either. Code that runs such work on a thread of the process must enter
-/// one. A thread with several marks is marked until the last of them is dropped, in whatever order.
+/// kernels that are closures, and the drop of either. A thread with several marks is marked until the last of them is dropped, in
+/// whatever order. One that outlives the work, or the closure of a call, in which it was made marks nothing any more.
+///
+/// A driver that runs such work on a thread of the process marks it by [`InsideWorkBefore::enter`], whose mark the work cannot take
+/// away.
 #[derive(Debug)]
 #[must_use]
 pub struct InsideWork {
@@ -28,7 +33,8 @@ impl InsideWork {
     /// Marks the thread.
     #[inline]
     pub fn enter() -> Self {
-        mark();
+        note_any();
+        let _ = MARKS.try_with(|marks| marks.set(marks.get().saturating_add(1)));
         Self { not_send: PhantomData }
     }
 
@@ -42,37 +48,42 @@ impl InsideWork {
     #[cold]
     #[inline(never)]
     fn is_marked() -> bool {
-        marks() > 0
+        // A thread that is exiting has no marks any more. No work runs on it.
+        is_inside() || marks() > 0
     }
 }
 
 impl Drop for InsideWork {
     #[inline]
     fn drop(&mut self) {
-        let _ = INSIDE.try_with(|inside| inside.set(inside.get().saturating_sub(1)));
+        let _ = MARKS.try_with(|marks| marks.set(marks.get().saturating_sub(1)));
     }
 }
 
 #[inline]
-fn mark() {
+fn note_any() {
     // Looked at first: a store would take the variable from the processors of all other threads.
     if !IS_ANY_MARKED.load(Ordering::Relaxed) {
         IS_ANY_MARKED.store(true, Ordering::Relaxed);
     }
-    // A thread that is exiting has no marks any more. No work runs on it.
-    let _ = INSIDE.try_with(|inside| inside.set(inside.get().saturating_add(1)));
 }
 
 #[inline]
 fn marks() -> u32 {
-    INSIDE.try_with(Cell::get).unwrap_or(0)
+    MARKS.try_with(Cell::get).unwrap_or(0)
 }
 
-/// Gives the thread the marks of [`InsideWork`] back that it had, when it is dropped: code of the program may enter one, and leak it.
+#[inline]
+fn is_inside() -> bool {
+    INSIDE.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Gives the thread the marks back that it had, when it is dropped: code of the program may enter some, and leak them.
 #[derive(Debug)]
 #[must_use]
 pub struct InsideWorkBefore {
-    before: u32,
+    marks: u32,
+    inside: bool,
     not_send: PhantomData<*const ()>,
 }
 
@@ -84,7 +95,9 @@ impl InsideWorkBefore {
     /// that the thread executes would not count as such.
     #[inline]
     pub unsafe fn note() -> Self {
-        Self { before: if IS_ANY_MARKED.load(Ordering::Relaxed) { marks() } else { 0 }, not_send: PhantomData }
+        let is_any = IS_ANY_MARKED.load(Ordering::Relaxed);
+        let (marks, inside) = if is_any { (marks(), is_inside()) } else { (0, false) };
+        Self { marks, inside, not_send: PhantomData }
     }
 
     /// The same, and marks the thread.
@@ -95,7 +108,8 @@ impl InsideWorkBefore {
     pub unsafe fn enter() -> Self {
         // SAFETY: the caller promises it.
         let before = unsafe { Self::note() };
-        mark();
+        note_any();
+        let _ = INSIDE.try_with(|inside| inside.set(true));
         before
     }
 }
@@ -103,7 +117,9 @@ impl InsideWorkBefore {
 impl Drop for InsideWorkBefore {
     #[inline]
     fn drop(&mut self) {
-        let _ = INSIDE.try_with(|inside| inside.set(self.before));
+        let _ = INSIDE.try_with(|inside| inside.set(self.inside));
+        // Some that were there before may have been dropped meanwhile.
+        let _ = MARKS.try_with(|marks| marks.set(marks.get().min(self.marks)));
     }
 }
 

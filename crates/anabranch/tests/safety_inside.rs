@@ -222,6 +222,73 @@ fn safety_135_a_host_function_that_leaks_a_mark_leaves_none() {
 }
 
 #[test]
+fn safety_135_marks_of_the_program_do_not_take_that_of_a_host_function_away() {
+    thread_local! {
+        static MARKS: std::cell::RefCell<Vec<InsideWork>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+    common::assert_ends(|| {
+        let builder = Instance::builder().cuda(false).host_seed(1);
+        let context = builder.build().unwrap().device("host").unwrap().context().unwrap();
+        let stream = Arc::new(context.create_stream().unwrap());
+        // They outlive the closure in which they were made, and count no more.
+        let marks = context.register_scope(&mut [0u8; 4], |_| Ok([InsideWork::enter(), InsideWork::enter()])).unwrap();
+        assert!(!InsideWork::is_entered());
+        MARKS.with_borrow_mut(|kept| kept.extend(marks));
+        let (inside, (tell, told)) = (stream.clone(), channel());
+        // It runs on this thread.
+        stream
+            .launch_host_func(move || {
+                MARKS.with_borrow_mut(Vec::clear);
+                tell.send(inside.synchronize().map_err(|error| error.status())).unwrap();
+            })
+            .unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(told.recv().unwrap(), Err(Status::NOT_PERMITTED));
+        assert!(stream.query().unwrap());
+    });
+}
+
+#[test]
+fn safety_149_who_waits_to_write_comes_before_later_launches() {
+    common::assert_ends(|| {
+        let instance = Instance::builder().cuda(false).isolated().host_queue_limit(4).build().unwrap();
+        let context = instance.device("host").unwrap().context().unwrap();
+        let home = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+        let graphs: Vec<_> = (0..6)
+            .map(|_| {
+                let mut target = home.allocate_zeroed::<u32>(4).unwrap();
+                let mut graph = context.create_graph().unwrap();
+                let slow = graph.add((), NodeWork::host_func(|| thread::sleep(Duration::from_millis(2)))).unwrap();
+                graph.add(slow, NodeWork::copy(&mut target, &pinned).unwrap()).unwrap();
+                (graph.instantiate().unwrap(), context.create_stream().unwrap())
+            })
+            .collect();
+        home.synchronize().unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        thread::scope(|scope| {
+            for (executable, stream) in &graphs {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    while !is_over.load(std::sync::atomic::Ordering::SeqCst) {
+                        if let Err(refused) = executable.launch(stream) {
+                            assert_eq!(refused.status(), Status::ILLEGAL_STATE, "{refused}");
+                            thread::yield_now();
+                        }
+                    }
+                });
+            }
+            thread::sleep(Duration::from_millis(30));
+            for value in 0..5 {
+                pinned.write(|words| words.fill(value)).unwrap();
+            }
+            is_over.store(true, std::sync::atomic::Ordering::SeqCst);
+        });
+        graphs.iter().for_each(|(_, stream)| stream.synchronize().unwrap());
+    });
+}
+
+#[test]
 fn safety_135_a_scope_of_registered_memory_whose_closure_leaks_a_mark_ends() {
     common::assert_ends(|| {
         let context = common::host();

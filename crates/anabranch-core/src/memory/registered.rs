@@ -20,13 +20,10 @@ use anabranch_sync::Mutex;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const REGISTERING: &str = "registering host memory";
 const UNREGISTERING: &str = "unregistering host memory";
-
-/// How long a call waits for the reaper before it goes on without.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Host memory of the program that is to be registered.
 #[derive(Clone, Copy)]
@@ -286,21 +283,6 @@ pub(super) fn unregister_behind(
             drop(keeper);
         });
     });
-}
-
-/// Whether something comes about in a moment, such as what the reaper does. It may be busy with what takes longer, so that
-/// nobody waits for it who may hold it up.
-pub fn comes_about(mut condition: impl FnMut() -> bool) -> bool {
-    let begin = Instant::now();
-    loop {
-        if condition() {
-            return true;
-        }
-        if begin.elapsed() >= PATIENCE {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Returns when no use is left that is not over, whatever the driver answers.
