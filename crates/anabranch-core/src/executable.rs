@@ -523,21 +523,38 @@ impl Drop for ExecutableCore {
         let state = self.state.get_mut();
         let (retained, launches) = (std::mem::take(&mut state.retained), std::mem::take(&mut state.launches));
         let (source, left) = (self.source.clone(), std::mem::take(&mut self.left));
-        let (context, handle) = (self.context.clone(), self.handle);
+        let handle = DestroyedOnDrop { context: self.context.clone(), handle: self.handle };
+        // A driver may wait for launches in this call, while others wait for the call. Memory of the graph is not there for its next
+        // executable graph before the call.
+        let is_destroyed_behind = self.context.keeps_others_waiting() && !self.has_captured_memory;
         reaper::now_or_later(move || {
             launches.free_left(source.frees(), &left);
-            let operation = "destroying an executable graph";
-            let call = context.call(operation);
-            // SAFETY: the handle was owned by the value being dropped, so this is its last use.
-            let destroyed = with_relaxed_capture_mode(context.driver(), || unsafe {
-                context.driver().executable_destroy(&call, handle)
-            });
-            drop_error::report(destroyed.during(operation, || context.place()));
-            if retained.all().is_empty() {
-                return;
+            if is_destroyed_behind {
+                return launches.drop_behind((handle, retained, source));
             }
-            launches.drop_behind((retained, source));
+            drop(handle);
+            if !retained.all().is_empty() {
+                launches.drop_behind((retained, source));
+            }
         });
+    }
+}
+
+/// The handle of an executable graph that nobody has any more.
+struct DestroyedOnDrop {
+    context: Arc<ContextCore>,
+    handle: ExecutableGraphHandle,
+}
+
+impl Drop for DestroyedOnDrop {
+    fn drop(&mut self) {
+        let (context, operation) = (&self.context, "destroying an executable graph");
+        let call = context.call(operation);
+        // SAFETY: the executable graph that owned the handle was dropped, so this is its last use.
+        let destroyed = with_relaxed_capture_mode(context.driver(), || unsafe {
+            context.driver().executable_destroy(&call, self.handle)
+        });
+        drop_error::report(destroyed.during(operation, || context.place()));
     }
 }
 

@@ -284,3 +284,34 @@ fn safety_138_what_the_default_stream_of_a_thread_waits_for_elsewhere_is_known_o
         graph.instantiate().unwrap().launch(own).unwrap();
     });
 }
+
+#[test]
+fn safety_151_an_executable_graph_is_destroyed_behind_its_launches() {
+    assert_ends(|| {
+        let layer = Layer::default();
+        let context = layer.context();
+        let stream = context.create_stream().unwrap();
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::host_func(|| ())).unwrap();
+        for round in 0..5 {
+            let executable = graph.instantiate().unwrap();
+            let waiting = Waiting::launch(&stream);
+            executable.launch(&stream).unwrap();
+            drop(executable);
+            flush_deferred_drops();
+            assert_eq!(layer.executables_destroyed(), round, "the launch has not run");
+            waiting.release();
+            stream.synchronize().unwrap();
+            until("the executable graph is destroyed", || {
+                flush_deferred_drops();
+                layer.executables_destroyed() == round + 1
+            });
+        }
+        // One that runs no more is destroyed at once.
+        let executable = graph.instantiate().unwrap();
+        executable.launch(&stream).unwrap();
+        stream.synchronize().unwrap();
+        drop(executable);
+        assert_eq!(layer.executables_destroyed(), 6);
+    });
+}

@@ -53,6 +53,11 @@ impl Layer {
         self.calls(&["free_pinned"])
     }
 
+    /// How many executable graphs were destroyed.
+    pub(crate) fn executables_destroyed(&self) -> u64 {
+        self.calls(&["executable_destroy"])
+    }
+
     /// Whether there is nothing that was made and not freed again.
     pub(crate) fn all_is_freed(&self) -> bool {
         let pairs: [(&[&str], &str); 7] = [
