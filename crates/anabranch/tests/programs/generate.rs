@@ -171,8 +171,10 @@ fn interfaces() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// On the heap: by value, so many alternatives take more of the stack than a thread of a test has.
 fn usual() -> impl Strategy<Value = Operation> {
-    prop_oneof![24 => work(), 8 => order(), 14 => control(), 6 => misuse(), 10 => interfaces()]
+    prop_oneof![24 => work().boxed(), 8 => order().boxed(), 14 => control().boxed(), 6 => misuse().boxed(), 10 => interfaces().boxed()]
+        .boxed()
 }
 
 /// Threads that run at the same time inside of a program.
