@@ -5,12 +5,31 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    /// How many marks the program has made on the thread.
-    static MARKS: Cell<u32> = const { Cell::new(0) };
-    /// Whether the thread executes work. Only unsafe code changes it, so that the program's marks cannot take it away.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static MARKS: Cell<Marks> = const { Cell::new(Marks { of_program: 0, is_inside: false }) };
     static LAUNCHED_IN: Cell<Option<u64>> = const { Cell::new(None) };
     static HELPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The marks of a thread, in one variable, which most calls ask for.
+#[derive(Clone, Copy, Debug)]
+struct Marks {
+    /// How many the program has made.
+    of_program: u32,
+    /// Whether the thread executes work. Only unsafe code changes it, so that the program's marks cannot take it away.
+    is_inside: bool,
+}
+
+impl Marks {
+    /// Those of this thread. A thread that is exiting has none any more. No work runs on it.
+    #[inline]
+    fn get() -> Self {
+        MARKS.try_with(Cell::get).unwrap_or(Self { of_program: 0, is_inside: false })
+    }
+
+    #[inline]
+    fn set(self) {
+        let _ = MARKS.try_with(|marks| marks.set(self));
+    }
 }
 
 /// Whether any thread was ever marked. In a library that a program loads, this is found sooner than the mark of the thread, which most
@@ -34,7 +53,8 @@ impl InsideWork {
     #[inline]
     pub fn enter() -> Self {
         note_any();
-        let _ = MARKS.try_with(|marks| marks.set(marks.get().saturating_add(1)));
+        let marks = Marks::get();
+        Marks { of_program: marks.of_program.saturating_add(1), ..marks }.set();
         Self { not_send: PhantomData }
     }
 
@@ -48,15 +68,16 @@ impl InsideWork {
     #[cold]
     #[inline(never)]
     fn is_marked() -> bool {
-        // A thread that is exiting has no marks any more. No work runs on it.
-        is_inside() || marks() > 0
+        let marks = Marks::get();
+        marks.is_inside || marks.of_program > 0
     }
 }
 
 impl Drop for InsideWork {
     #[inline]
     fn drop(&mut self) {
-        let _ = MARKS.try_with(|marks| marks.set(marks.get().saturating_sub(1)));
+        let marks = Marks::get();
+        Marks { of_program: marks.of_program.saturating_sub(1), ..marks }.set();
     }
 }
 
@@ -68,22 +89,11 @@ fn note_any() {
     }
 }
 
-#[inline]
-fn marks() -> u32 {
-    MARKS.try_with(Cell::get).unwrap_or(0)
-}
-
-#[inline]
-fn is_inside() -> bool {
-    INSIDE.try_with(Cell::get).unwrap_or(false)
-}
-
 /// Gives the thread the marks back that it had, when it is dropped: code of the program may enter some, and leak them.
 #[derive(Debug)]
 #[must_use]
 pub struct InsideWorkBefore {
-    marks: u32,
-    inside: bool,
+    marks: Marks,
     not_send: PhantomData<*const ()>,
 }
 
@@ -95,9 +105,7 @@ impl InsideWorkBefore {
     /// that the thread executes would not count as such.
     #[inline]
     pub unsafe fn note() -> Self {
-        let is_any = IS_ANY_MARKED.load(Ordering::Relaxed);
-        let (marks, inside) = if is_any { (marks(), is_inside()) } else { (0, false) };
-        Self { marks, inside, not_send: PhantomData }
+        Self { marks: Marks::get(), not_send: PhantomData }
     }
 
     /// The same, and marks the thread.
@@ -109,7 +117,7 @@ impl InsideWorkBefore {
         // SAFETY: the caller promises it.
         let before = unsafe { Self::note() };
         note_any();
-        let _ = INSIDE.try_with(|inside| inside.set(true));
+        Marks { is_inside: true, ..before.marks }.set();
         before
     }
 }
@@ -117,9 +125,9 @@ impl InsideWorkBefore {
 impl Drop for InsideWorkBefore {
     #[inline]
     fn drop(&mut self) {
-        let _ = INSIDE.try_with(|inside| inside.set(self.inside));
         // Some that were there before may have been dropped meanwhile.
-        let _ = MARKS.try_with(|marks| marks.set(marks.get().min(self.marks)));
+        let of_program = Marks::get().of_program.min(self.marks.of_program);
+        Marks { of_program, is_inside: self.marks.is_inside }.set();
     }
 }
 
