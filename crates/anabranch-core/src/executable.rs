@@ -380,16 +380,9 @@ impl ExecutableCore {
         // Each node gets the work of a node in the same place of the structure, of which there may be several, in the graph that it
         // was made from too. So what is retained belongs to no node, and giving a node other work releases none of it.
         let retained = RetainedByNode::of_all(guard.retained().all().clone());
-        state.retained.merge(retained.all());
-        state.is_updated = true;
-        state.traits.add(guard.traits());
-        // SAFETY: what the graph's nodes refer to is retained.
+        // SAFETY: the graph is locked, and retains what its nodes refer to. Afterwards it is retained, unless nothing was updated.
         let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
-        let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
         let is_of_other = !graph.shares_lock(&self.source);
-        state.has_other_values = is_of_other || (updated.is_err() && state.has_other_values);
-        state.note_retained();
-        let launches = state.launches.clone();
         let updated = updated.map_err(|failure| {
             let (result, node) = match failure.detail.as_deref() {
                 Some(Detail::Update { result, node }) => (*result, *node),
@@ -401,12 +394,31 @@ impl ExecutableCore {
             let node = node.filter(|node| nodes.contains(node)).map(|node| guard.enter(node));
             RefusedUpdate { error: Error::driver(operation, failure).at(graph.place()), result, node }
         });
-        drop((guard, state));
-        if let Some(mut before) = before {
-            // Memory knows the launches that use it: whoever accesses or frees it comes after them.
-            drop(before.take_memory());
-            launches.drop_behind(before);
+        if let Err(refused) = &updated
+            && refused.error.is_without_effect()
+        {
+            // What is retained of the other graph is dropped outside of locks.
+            drop((guard, state));
+            drop(retained);
+            return updated;
         }
+        state.is_updated = true;
+        state.traits.add(guard.traits());
+        let mut before = if updated.is_ok() {
+            state.has_other_values = is_of_other;
+            std::mem::replace(&mut state.retained, retained)
+        } else {
+            // It is not known which nodes were updated.
+            state.has_other_values |= is_of_other;
+            state.retained.merge(retained.all());
+            retained
+        };
+        state.note_retained();
+        let launches = state.launches.clone();
+        drop((guard, state));
+        // Memory knows the launches that use it: whoever accesses or frees it comes after them.
+        drop(before.take_memory());
+        launches.drop_behind(before);
         updated
     }
 

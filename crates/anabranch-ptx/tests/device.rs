@@ -103,6 +103,27 @@ fn each_thread_has_local_memory() {
 }
 
 #[test]
+fn a_warp_that_waits_in_a_function_lends_its_local_memory_to_no_other() {
+    let text = ".version 8.0\n.target sm_70\n.address_size 64\n\
+                .func waits(.param .u32 given) {\n\
+                .local .align 4 .b8 own[16]; .reg .b32 %r; .reg .b64 %d;\n\
+                ld.param.u32 %r, [given]; mov.u64 %d, own; st.local.u32 [%d], %r; bar.sync 0; ret;\n}\n\
+                .visible .entry k(.param .u64 to) {\n\
+                .local .align 4 .b8 own[16]; .reg .b32 %r<3>; .reg .b64 %d<4>;\n\
+                mov.u32 %r0, %tid.x; add.u32 %r1, %r0, 1000; mov.u64 %d0, own; st.local.u32 [%d0], %r1;\n\
+                {\n.param .b32 given;\nst.param.b32 [given], %r0; call waits, (given);\n}\n\
+                ld.local.u32 %r2, [%d0]; ld.param.u64 %d1, [to]; mul.wide.u32 %d2, %r0, 4; add.u64 %d3, %d1, %d2;\n\
+                st.global.u32 [%d3], %r2; ret;\n}\n";
+    let mut device = Device::new(text);
+    for checked in [false, true] {
+        device.options.checked = checked;
+        let out = device.memory.upload(&[0i32; 96]);
+        device.launch("k", 1, 96, &Arguments::new().with(out)).unwrap();
+        assert_eq!(device.memory.download::<i32>(out), (1000..1096).collect::<Vec<i32>>());
+    }
+}
+
+#[test]
 fn targets_of_switches_are_found() {
     let mut device = Device::new(TEXT);
     for k in 0..9 {

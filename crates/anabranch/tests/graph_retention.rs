@@ -242,11 +242,10 @@ impl World {
                 let Some(graph) = pick(&self.graphs, graph).cloned() else { return };
                 let own = &mut self.executables[place];
                 let graph = graph.borrow();
-                match own.executable.update(&graph.graph) {
-                    // An update pairs nodes by the driver's rules, so that it is not known which node has what.
-                    Ok(()) => (own.nodes, own.others) = (BTreeMap::new(), graph.kept()),
-                    // It is not known how much was updated.
-                    Err(_) => own.others.extend(graph.kept()),
+                // An update that is refused changes nothing.
+                if own.executable.update(&graph.graph).is_ok() {
+                    // It pairs nodes by the driver's rules, so that it is not known which node has what.
+                    (own.nodes, own.others) = (BTreeMap::new(), graph.kept());
                 }
             }
             Step::Launch { executable } => {

@@ -161,3 +161,37 @@ fn safety_43_no_disabled_node_is_moved_by_an_update() {
     assert_eq!((stream.download(&copied).unwrap(), stream.download(&filled).unwrap()), (vec![0; 4], vec![5; 4]));
     no_findings(&context);
 }
+
+#[test]
+fn safety_152_an_update_that_is_refused_retains_nothing() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut buffer = stream.allocate_zeroed::<u32>(4).unwrap();
+    let captured = stream.capture(CaptureMode::ThreadLocal, |scope| scope.fill(&mut buffer, 1)).unwrap();
+    let executable = captured.instantiate().unwrap();
+    let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+    let other = stream
+        .capture(CaptureMode::ThreadLocal, |scope| {
+            scope.fill(&mut pinned, 1)?;
+            scope.fill(&mut pinned, 2)
+        })
+        .unwrap();
+    let refused = executable.update(&other).unwrap_err();
+    assert_eq!(refused.error().status(), Status::GRAPH_EXEC_UPDATE_FAILURE);
+    // The other graph still retains it.
+    assert_eq!(pinned.as_mut_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    drop(other);
+    flush_deferred_drops();
+    pinned.as_mut_slice().unwrap();
+    // The launch does not use it either, and comes behind none of its uses.
+    pinned.write(|_| executable.launch(&stream)).unwrap().unwrap();
+    let (busy, (opener, opened)) = (context.create_stream().unwrap(), std::sync::mpsc::channel::<()>());
+    busy.launch_host_func(move || assert!(opened.recv().is_err())).unwrap();
+    busy.fill(&mut pinned, 3).unwrap();
+    executable.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    drop(opener);
+    busy.synchronize().unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [1; 4]);
+    no_findings(&context);
+}

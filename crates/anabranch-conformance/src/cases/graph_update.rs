@@ -32,6 +32,11 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.update_of_a_child", "G3", update_of_a_child),
     Case::new("graph.update_of_value_operations", "G3", update_of_value_operations),
     Case::new("graph.update_refused_changes_nothing", "G3", update_refused_changes_nothing),
+    Case::new(
+        "graph.update_refused_for_parameters_changes_nothing",
+        "G3",
+        update_refused_for_parameters_changes_nothing,
+    ),
     Case::new("graph.update_orders_new_buffers", "G3", update_orders_new_buffers),
 ];
 
@@ -353,6 +358,33 @@ fn update_refused_changes_nothing(environment: &Environment) -> Verdict {
     update_refused("another kind", &executable, &other, GraphUpdateResult::NODE_KIND_CHANGED)?;
     launch(&executable, &stream)?;
     equal("the number", stream.download(&word)?, vec![12])
+}
+
+/// Whichever node is compared first: the one that differs, or one that could have been updated.
+fn update_refused_for_parameters_changes_nothing(environment: &Environment) -> Verdict {
+    let (stream, mut word) = word(environment)?;
+    let source = stream.upload(&[7u32])?;
+    let mut copied = stream.allocate_zeroed::<u32>(1)?;
+    let pinned = environment.context().allocate_pinned::<u32>(1)?;
+    let changed = GraphUpdateResult::PARAMETERS_CHANGED;
+    for is_copy_first in [true, false] {
+        let mut graph = |copy, number| -> Result<Graph, Failed> {
+            let mut works = [copy, digit(environment, &mut word, number)?];
+            if !is_copy_first {
+                works.reverse();
+            }
+            let mut graph = environment.context().create_graph()?;
+            chain(&mut graph, works)?;
+            Ok(graph)
+        };
+        let executable = graph(NodeWork::copy(&mut copied, &source)?, 1)?.instantiate()?;
+        let other = graph(NodeWork::copy(&mut copied, &pinned)?, 2)?;
+        update_refused("a copy from the host", &executable, &other, changed)?;
+        drop(other);
+        launch(&executable, &stream)?;
+        equal("what was copied", stream.download(&copied)?, vec![7])?;
+    }
+    equal("the number", stream.download(&word)?, vec![11])
 }
 
 /// The library orders launches after uses of buffers that an update added.

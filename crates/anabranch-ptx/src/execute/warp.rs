@@ -209,7 +209,6 @@ impl Warp {
     /// Runs until something happens that the block has to know, or `budget` operations have been performed. `lanes` has what
     /// all warps of the block have in common.
     pub(crate) fn run(&mut self, around: &Surroundings<'_>, lanes: &mut Lanes<'_>, budget: &mut u64) -> Stop {
-        lanes.live = self.live;
         lanes.warp = self.number;
         lanes.local = self.local_arena();
         lanes.watches = false;
@@ -244,12 +243,19 @@ impl Warp {
     fn prepare(&mut self, launch: &Launch<'_>, lanes: &mut Lanes<'_>) {
         self.prepared = true;
         let Some(frame) = self.frames.first() else { return };
-        lanes.registers = frame.registers.pointer();
-        lanes.mask = FULL;
+        self.use_frame(frame, FULL, lanes);
         for op in &launch.program.functions[launch.kernel as usize].prologue {
             // SAFETY: the operations are those of the kernel, whose frame this is.
             unsafe { (op.run)(lanes, op) };
         }
+    }
+
+    /// Lets operations run in a frame. Until then the lanes are in one of another warp.
+    fn use_frame(&self, frame: &Frame, mask: u32, lanes: &mut Lanes<'_>) {
+        lanes.registers = frame.registers.pointer();
+        lanes.frame_local = frame.local;
+        lanes.mask = mask;
+        lanes.live = self.live;
     }
 
     pub(crate) fn local_arena(&self) -> crate::machine::Arena {
@@ -270,10 +276,7 @@ impl Warp {
         let frame = &self.frames[part.frame as usize];
         let function = frame.function;
         let ops = &*launch.program.functions[function as usize].ops;
-        lanes.registers = frame.registers.pointer();
-        lanes.frame_local = frame.local;
-        lanes.mask = part.mask;
-        lanes.live = self.live;
+        self.use_frame(frame, part.mask, lanes);
         let alone = self.parts.len() == 1;
         let mut limit = if alone { u32::MAX } else { self.next_meeting(index, part.place).unwrap_or(u32::MAX) };
         let mut place = part.place;

@@ -121,8 +121,7 @@ impl ExecutableGraph {
     /// ```
     ///
     /// What the nodes referred to before is released when the launches before the update are complete. The graph that this
-    /// executable graph was made from is kept, with what it retains. If the update is refused, what the other graph retains
-    /// stays retained until the next one that is not.
+    /// executable graph was made from is kept, with what it retains. An update that is refused changes nothing.
     ///
     /// # Errors
     /// [`CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)`](crate::Status::GRAPH_EXEC_UPDATE_FAILURE) if the structure
