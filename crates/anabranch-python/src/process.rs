@@ -81,7 +81,10 @@ struct Keeper(&'static Flag);
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        flags().idle.push(self.0);
+        // In the child of a fork, a thread may have had the lock that is not there.
+        if !is_forked() {
+            flags().idle.push(self.0);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::process;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
+use std::mem::forget;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,6 +36,10 @@ fn jobs() -> MutexGuard<'static, Jobs> {
 /// # Errors
 /// The job, if there can be no thread for it.
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> Result<(), Job> {
+    if process::is_forked() {
+        // The child of a fork has none of these threads, and one of them may have had the lock.
+        return Err(Box::new(job));
+    }
     let mut jobs = jobs();
     let number = jobs.next;
     jobs.next += 1;
@@ -110,8 +115,12 @@ impl PythonJobs {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a job behind those that were added before. When the interpreter ends, it is kept, and never run.
+    /// Runs a job behind those that were added before. When the interpreter ends, it is kept, and never run, as in the child of a fork.
     pub(crate) fn add(&'static self, job: impl FnOnce(Python<'_>) + Send + 'static) {
+        if process::is_forked() {
+            // It has none of these threads, and one of them may have had the lock.
+            return forget(job);
+        }
         let mut jobs = self.jobs();
         jobs.waiting.push_back(Box::new(job));
         if jobs.has_thread {

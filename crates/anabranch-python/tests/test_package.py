@@ -299,6 +299,39 @@ stream.synchronize()
     assert (result.returncode, result.stdout) == (0, "7\n"), result.stderr
 
 
+def test_a_child_of_a_fork_waits_for_no_thread_of_its_parent(run_python):
+    """The threads that the child does not have may have had locks."""
+    program = (
+        EXIT
+        + """
+import signal, threading
+import numpy as np
+buffer = context.allocate_pinned(4)
+def import_tensors():
+    while True:
+        context.from_dlpack(np.zeros(4))
+for _ in range(2):
+    threading.Thread(target=import_tensors, daemon=True).start()
+for _ in range(40):
+    view = np.from_dlpack(buffer)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        del view
+        try:
+            context.from_dlpack(np.zeros(3))
+        except anabranch.AnabranchError as error:
+            os._exit(error.status)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status == 3, status
+os._exit(7)
+"""
+    )
+    result = run_python(program)
+    assert result.returncode == 7, result.stderr
+
+
 def test_a_child_of_a_fork_before_the_first_call_can_use_devices(run_python):
     program = """
 import anabranch, os

@@ -60,7 +60,9 @@ impl Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        crate::slot::release(self.take());
+        // Without the lock, which a thread may have had that the child of a fork does not have.
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        crate::slot::release(std::mem::replace(state, State::Taken));
     }
 }
 
@@ -139,11 +141,14 @@ impl Completion {
 
     /// Does not call the callback any more, if it was not called yet.
     fn _forget(&self, py: Python<'_>, callback: Py<PyAny>) {
-        self.waiters.forget(py, &callback);
+        if !process::is_forked() {
+            self.waiters.forget(py, &callback);
+        }
     }
 
     /// The result of work that is complete.
     fn _result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        error::require_memory(py)?;
         match self.take() {
             State::Ready(Ok(Outcome::Nothing)) => Ok(py.None()),
             State::Ready(Ok(Outcome::Buffer(view))) => buffer::create(py, view),
@@ -166,10 +171,11 @@ impl Completion {
     }
 
     fn __repr__(&self) -> &'static str {
-        match &*self.lock() {
-            State::Pending(_) => "<anabranch.Completion (pending)>",
-            State::Ready(_) => "<anabranch.Completion (ready)>",
-            State::Taken => "<anabranch.Completion (awaited)>",
+        match self.state.try_lock().as_deref() {
+            // It is locked while it is polled.
+            Ok(State::Pending(_)) | Err(_) => "<anabranch.Completion (pending)>",
+            Ok(State::Ready(_)) => "<anabranch.Completion (ready)>",
+            Ok(State::Taken) => "<anabranch.Completion (awaited)>",
         }
     }
 }

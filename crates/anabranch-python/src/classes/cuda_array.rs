@@ -86,6 +86,7 @@ pub(crate) fn import(
     stream: Option<&Bound<'_, Stream>>,
 ) -> PyResult<Py<PyAny>> {
     let py = array.py();
+    error::require_usable(py)?;
     let Some(interface) = array.getattr_opt(INTERFACE)? else {
         let message = format!("{} is no array of a GPU: it has no {INTERFACE}", array.get_type().name()?);
         return Err(PyTypeError::new_err(message));

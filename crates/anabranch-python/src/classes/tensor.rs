@@ -5,7 +5,8 @@ use crate::classes::stream::Stream;
 use crate::dtype::DType;
 use crate::host_data;
 use crate::memory::{Memory, Place, View};
-use crate::{error, threads, wait};
+use crate::slot::release;
+use crate::{error, process, threads, wait};
 use anabranch::dlpack::{DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, ManagedTensor};
 use anabranch::{BackendKind, BorrowedStream, StreamHandle};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError};
@@ -53,6 +54,7 @@ pub(crate) fn export(
             }
         }),
     }?;
+    let tensor = deleted_without_python(tensor);
     if max_version.is_some_and(|(major, _)| major >= 1) {
         let raw = tensor.into_versioned();
         // SAFETY: the pointer is that of a versioned tensor, and nobody else has it.
@@ -120,6 +122,7 @@ pub(crate) fn import(
     stream: Option<&Bound<'_, Stream>>,
 ) -> PyResult<Py<PyAny>> {
     let py = array.py();
+    error::require_usable(py)?;
     let Some(method) = array.getattr_opt("__dlpack__")? else {
         let message = format!("{} is no array that DLPack knows: it has no __dlpack__", array.get_type().name()?);
         return Err(PyTypeError::new_err(message));
@@ -195,12 +198,27 @@ fn taken(capsule: &Bound<'_, PyAny>) -> PyResult<ManagedTensor> {
 /// Python's libraries attach to it.
 fn deleted_with_python(tensor: ManagedTensor) -> ManagedTensor {
     unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-        // SAFETY: it was a box, and is deleted once.
-        let tensor = unsafe { Box::from_raw(tensor) };
-        let inner = Inner(tensor.manager_ctx.cast());
-        threads::DELETIONS.add(move |_| inner.delete());
+        // SAFETY: whoever has the tensor calls this once.
+        let inner = unsafe { Inner::of(tensor) };
+        threads::DELETIONS.add(move |_| drop(inner));
     }
+    with_deleter(tensor, delete)
+}
 
+/// The same tensor, which is deleted without the interpreter, and not at all in the child of a fork: the library may wait for threads.
+fn deleted_without_python(tensor: ManagedTensor) -> ManagedTensor {
+    unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
+        // SAFETY: whoever has the tensor calls this once.
+        let inner = unsafe { Inner::of(tensor) };
+        if process::is_forked() || process::may_have_interpreter() {
+            release(inner);
+        }
+    }
+    with_deleter(tensor, delete)
+}
+
+/// The same tensor with another deleter, which gets a tensor for [`Inner::of`].
+fn with_deleter(tensor: ManagedTensor, delete: unsafe extern "C" fn(*mut DLManagedTensorVersioned)) -> ManagedTensor {
     let raw = tensor.into_versioned();
     // SAFETY: it is a tensor, which is there until its deleter is called.
     let inner = unsafe { raw.as_ref() };
@@ -218,14 +236,25 @@ fn deleted_with_python(tensor: ManagedTensor) -> ManagedTensor {
     }
 }
 
-/// A tensor of another library.
+/// The tensor that one of [`with_deleter`] stands for.
 struct Inner(*mut DLManagedTensorVersioned);
 
 // SAFETY: the deleter of a tensor can be called on any thread, and nothing else is done with it.
 unsafe impl Send for Inner {}
 
 impl Inner {
-    fn delete(self) {
+    /// Takes it out.
+    ///
+    /// # Safety
+    /// The tensor was made by [`with_deleter`], and this is called once.
+    unsafe fn of(tensor: *mut DLManagedTensorVersioned) -> Self {
+        // SAFETY: it was a box.
+        Self(unsafe { Box::from_raw(tensor) }.manager_ctx.cast())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
         // SAFETY: the tensor is there until its deleter is called, which is done here only.
         if let Some(deleter) = unsafe { (*self.0).deleter } {
             // SAFETY: nobody uses the tensor any more.
