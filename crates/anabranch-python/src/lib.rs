@@ -1,6 +1,7 @@
 //! The extension module of the Python package `anabranch`. Each class wraps one of the library's; rules are the library's.
 
 mod classes;
+mod current;
 mod dtype;
 mod error;
 mod exit;
@@ -14,6 +15,7 @@ mod process;
 mod slot;
 mod threads;
 mod turn;
+mod uninterrupted;
 mod wait;
 
 use classes::arguments::{Reads, Scalar};
@@ -34,13 +36,14 @@ use classes::module::{Kernel, Module};
 use classes::node_work::NodeWork;
 use classes::open_graph::GraphNode;
 use classes::pool::MemoryPool;
-use classes::raw::{Raw, RawEvents, RawGraphs, RawMemory, RawPools, RawStreams};
+use classes::raw::{OwnedMemory, Raw, RawEvents, RawGraphs, RawMemory, RawPools, RawStreams, free_later};
 use classes::signal::Signal;
 use classes::stream::Stream;
 use classes::virtual_memory::{AddressRange, PhysicalMemory};
 use exit::{after_fork, at_exit};
 use host_functions::{HostCall, next_call, write_unraisable};
 use pyo3::prelude::*;
+use uninterrupted::{finalizing, restoring};
 
 /// What the package is made of; import `anabranch` instead.
 #[pymodule]
@@ -72,6 +75,7 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RawEvents>()?;
     module.add_class::<RawGraphs>()?;
     module.add_class::<RawMemory>()?;
+    module.add_class::<OwnedMemory>()?;
     module.add_class::<RawPools>()?;
     module.add_class::<RawStreams>()?;
     module.add_class::<Signal>()?;
@@ -85,9 +89,12 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
     module.add_function(wrap_pyfunction!(flush_deferred_drops, module)?)?;
+    module.add_function(wrap_pyfunction!(free_later, module)?)?;
     module.add_function(wrap_pyfunction!(after_fork, module)?)?;
     module.add_function(wrap_pyfunction!(at_exit, module)?)?;
     module.add_function(wrap_pyfunction!(next_call, module)?)?;
+    module.add_function(wrap_pyfunction!(restoring, module)?)?;
+    module.add_function(wrap_pyfunction!(finalizing, module)?)?;
     module.add_function(wrap_pyfunction!(write_unraisable, module)?)?;
     frequent::install(module.py())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))

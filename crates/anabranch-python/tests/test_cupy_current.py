@@ -256,26 +256,3 @@ print(cuda.get_current_stream() is cuda.Stream.ptds)
 """
     result = run_python(program)
     assert result.stdout == "True\n", result.stderr
-
-
-def test_an_interrupted_block_leaves_the_streams_as_they_were(monkeypatch):
-    streams = ours.stream.current()
-    former, stream = ours.get_current_stream(), ours.Stream()
-    make_current = type(streams).set
-
-    def interrupted(self, chosen):
-        monkeypatch.setattr(type(streams), "set", make_current)
-        make_current(self, chosen)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(streams), "set", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        stream.__enter__()
-    assert ours.get_current_stream() is former and not streams._entered
-    with stream:
-        monkeypatch.setattr(type(streams), "set", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            stream.__exit__()
-        assert ours.get_current_stream() is former and not streams._entered
-        stream.__enter__()
-    assert ours.get_current_stream() is former

@@ -9,23 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._anabranch import Context, Stream
 
-# The streams that `with` has entered, outermost first. A tuple is never changed, so that a task has its own.
+# The streams that `with` has entered, outermost first: set by the methods of `Stream`. A tuple is never changed, so that a task has its
+# own.
 _ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("anabranch.current_streams", default=())
-
-
-def enter(stream: Stream) -> None:
-    """Makes a stream current. Called by ``Stream.__enter__``."""
-    _ENTERED.set((*_ENTERED.get(), stream))
-
-
-def leave(stream: Stream) -> None:
-    """Makes the former stream current again. Called by ``Stream.__exit__``."""
-    entered = _ENTERED.get()
-    # They may be left out of order; each removes its own entry.
-    for index in range(len(entered) - 1, -1, -1):
-        if entered[index] is stream:
-            _ENTERED.set(entered[:index] + entered[index + 1 :])
-            return
 
 
 def current_stream(context: Context | None = None) -> Stream | None:

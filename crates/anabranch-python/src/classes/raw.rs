@@ -6,12 +6,14 @@ mod attributes;
 mod events;
 mod graphs;
 mod memory;
+mod owned;
 mod pools;
 mod streams;
 
 pub(crate) use events::RawEvents;
 pub(crate) use graphs::RawGraphs;
 pub(crate) use memory::RawMemory;
+pub(crate) use owned::{OwnedMemory, free_later};
 pub(crate) use pools::RawPools;
 pub(crate) use streams::RawStreams;
 

@@ -21,7 +21,7 @@ use crate::host_data::HostData;
 use crate::host_functions::Function;
 use crate::memory::{Memory, View, extents};
 use crate::slot::{Lent, Slot};
-use crate::{error, wait};
+use crate::{current, error, wait};
 use anabranch::{CaptureStatus, EventFlags, Status};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -449,7 +449,7 @@ impl Stream {
 
     fn __enter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         this.get().get(this.py())?;
-        this.py().import("anabranch._current")?.call_method1("enter", (&this,))?;
+        current::enter(&this)?;
         Ok(this)
     }
 
@@ -459,7 +459,7 @@ impl Stream {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        this.py().import("anabranch._current")?.call_method1("leave", (&this,)).map(drop)
+        current::leave(&this)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {

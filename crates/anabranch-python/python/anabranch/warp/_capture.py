@@ -7,6 +7,7 @@ import os
 from types import TracebackType
 from typing import Literal
 
+from .._anabranch import _restoring
 from .._errors import AnabranchError
 from . import _runtime, config
 from ._activity import TIMING_GRAPH, activity
@@ -86,11 +87,10 @@ def capture_begin(
         raise
     except BaseException:
         # A signal handler has raised it, and nobody would end the capture.
-        device.captures.pop(stream, None)
         if graph is not None:
-            device.runtime.captures.pop(graph.capture_id, None)
-        if not external:
-            _abandon(stream)
+            graph._is_external = external
+        if graph is not None or not external:
+            _give_up(device, stream, graph)
         raise
 
 
@@ -101,30 +101,42 @@ def capture_end(device: DeviceLike = None, stream: Stream | None = None) -> Grap
     Raises ``RuntimeError`` if the stream does not capture, or if the capture has failed.
     """
     device, stream = _place(device, stream)
-    graph = device.captures.pop(stream, None)
+    graph = device.captures.get(stream)
     if graph is None:
         raise RuntimeError("Graph capture is not active on this stream")
-    device.runtime.captures.pop(graph.capture_id, None)
     native = stream.anabranch_stream
-    joined, graph._joined = graph._joined, {}
     try:
-        for member in joined:
+        for member in tuple(graph._joined):
             other = member.anabranch_stream
             if member is not stream and other.capture_id == graph.capture_id:
                 native.wait(other)
+        if not graph._is_external:
+            graph._native = native.end_capture()
+        graph._joined = {}
     except BaseException as error:
         # Also that of a signal handler.
-        if not graph._is_external:
-            _abandon(stream)
+        _give_up(device, stream, graph)
         if not isinstance(error, AnabranchError):
             raise
         raise described("CUDA graph capture failed.", error, " ") from error
-    if not graph._is_external:
-        try:
-            graph._native = native.end_capture()
-        except AnabranchError as error:
-            raise described("CUDA graph capture failed.", error, " ") from error
+    _forget(device, stream, graph)
     return graph
+
+
+@_restoring
+def _forget(device: Device, stream: Stream, graph: Graph) -> None:
+    """Notes that a capture has ended."""
+    device.runtime.captures.pop(graph.capture_id, None)
+    device.captures.pop(stream, None)
+
+
+@_restoring
+def _give_up(device: Device, stream: Stream, graph: Graph | None) -> None:
+    """Ends a capture whose graph is not wanted. There is no graph if the capture has just begun."""
+    if graph is None or not graph._is_external:
+        _abandon(stream)
+    if graph is not None:
+        _forget(device, stream, graph)
 
 
 def _abandon(stream: Stream) -> None:
@@ -171,18 +183,21 @@ class ScopedCapture:
         self.active = True
         return self
 
+    @_restoring
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if not self.active:
             return
-        self.active = False
+        device, stream = _place(self.device, self.stream)
         try:
-            self.graph = capture_end(self.device, self.stream)
+            self.graph = capture_end(device, stream)
         except Exception:
-            # An exception of the body says more.
-            if exc_type is None:
+            # An exception of the body says more, unless a signal handler has raised this one before the end.
+            if exc_type is None or stream in device.captures:
                 raise
+        finally:
+            self.active = stream in device.captures
 
 
 def capture_launch(graph: Graph, stream: Stream | None = None) -> None:

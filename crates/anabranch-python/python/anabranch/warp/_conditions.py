@@ -104,8 +104,7 @@ def _part(
         if isinstance(branch, Graph):
             capture.child(branch._captured())
         elif branch is not None:
-            with stream._capturing_with(capture.stream):
-                branch(**kwargs)
+            stream._capture_with(capture.stream, lambda: branch(**kwargs))
 
     return part
 

@@ -8,6 +8,7 @@ import warnings
 from types import TracebackType
 from typing import TextIO, Protocol, runtime_checkable
 
+from .._anabranch import _restoring
 from . import config
 
 LOG_DEBUG = 10
@@ -131,9 +132,15 @@ class ScopedLogger:
 
     def __enter__(self) -> ScopedLogger:
         self.saved = get_logger()
-        set_logger(self.logger)
-        return self
+        try:
+            set_logger(self.logger)
+            return self
+        except BaseException:
+            # `with` does not call `__exit__` then.
+            self.__exit__(None, None, None)
+            raise
 
+    @_restoring
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -153,6 +160,7 @@ class ScopedLogLevel:
         config.log_level = self.log_level
         return self
 
+    @_restoring
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
+from .._anabranch import _restoring
 from . import _runtime
 from ._device import Device
 from ._runtime import DeviceLike
@@ -20,36 +21,39 @@ class ScopedDevice:
         """`device` is as for `get_device`, which looks it up at once."""
         self.device = _runtime.get_device(device)
         self.saved_device: Device | None = None
-        self._saved_current: Device | None = None
+        # What the thread had made current.
+        self._saved_current: tuple[Device, ...] = ()
 
     def __enter__(self) -> Device:
         runtime = self.device.runtime
-        self.saved_device = runtime.default_device
-        if not self.device.is_cuda:
-            self._saved_current = runtime.current.get()
-        depth = len(runtime.current._devices)
+        saved_device, saved_current = runtime.default_device, tuple(runtime.current._devices)
         try:
+            self.saved_device, self._saved_current = saved_device, saved_current
             if self.device.is_cuda:
                 runtime.current.push(self.device)
+            runtime.default_device = self.device
+            return self.device
         except BaseException:
             # A signal handler has raised it, and `with` does not call `__exit__` then.
-            del runtime.current._devices[depth:]
+            self._put_back()
             raise
-        runtime.default_device = self.device
-        return self.device
 
+    @_restoring
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        runtime = self.device.runtime
-        try:
-            if self.device.is_cuda:
-                runtime.current.pop()
-            else:
-                runtime.current.set(self._saved_current)
-        finally:
-            if self.saved_device is not None:
-                runtime.default_device = self.saved_device
+        self._put_back()
+
+    @_restoring
+    def _put_back(self) -> None:
+        runtime, depth = self.device.runtime, len(self._saved_current)
+        if self.device.is_cuda:
+            # The former ones stay, as the program may have replaced one.
+            del runtime.current._devices[depth:]
+        else:
+            runtime.current._devices[max(depth - 1, 0) :] = self._saved_current[-1:]
+        if self.saved_device is not None:
+            runtime.default_device = self.saved_device
 
 
 class ScopedStream:
@@ -70,15 +74,18 @@ class ScopedStream:
 
     def __enter__(self) -> Stream | None:
         if self.stream is not None:
+            saved_stream = self.device.stream
+            self.saved_stream = saved_stream
             self.device_scope.__enter__()
             try:
-                self.saved_stream = self.device.stream
                 self.device.set_stream(self.stream, self.sync_enter)
+                return self.stream
             except BaseException:
-                self.device_scope.__exit__(None, None, None)
+                self._put_back()
                 raise
         return self.stream
 
+    @_restoring
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -87,8 +94,10 @@ class ScopedStream:
         try:
             self.device.set_stream(self.saved_stream, self.sync_exit)
         finally:
-            try:
-                # Also if the wait fails, or a signal handler raises an exception.
-                self.device._stream = self.saved_stream
-            finally:
-                self.device_scope.__exit__(exc_type, exc_value, traceback)
+            # Also if the wait fails.
+            self._put_back()
+
+    @_restoring
+    def _put_back(self) -> None:
+        self.device._stream = self.saved_stream
+        self.device_scope._put_back()

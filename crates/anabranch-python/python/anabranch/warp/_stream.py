@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from .._errors import AnabranchError
@@ -13,7 +12,7 @@ from ._failure import described
 from ._handle import handle_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from .._anabranch import Stream as NativeStream
 
@@ -191,13 +190,14 @@ class Stream:
             if graph is not None:
                 graph._joined[self] = None
 
-    @contextlib.contextmanager
-    def _capturing_with(self, native: NativeStream) -> Iterator[None]:
-        """Stands for another stream, which captures a branch or a body."""
-        former, self._native = self._native, native
+    def _capture_with(self, native: NativeStream, function: Callable[[], object]) -> None:
+        """Calls a function while this stands for another stream, which captures a branch or a body."""
+        former = self._native
         try:
-            yield
+            self._native = native
+            function()
         finally:
+            # Without a call, before which a signal handler could raise an exception.
             self._native = former
 
 

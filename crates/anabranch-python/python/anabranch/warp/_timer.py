@@ -10,7 +10,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ._activity import TimingResult, timing_begin, timing_end, timing_print
+from .._anabranch import _restoring
+from ._activity import TimingResult, _collections, timing_begin, timing_end, timing_print
 from ._logger import get_logger, log_debug
 from ._synchronize import synchronize as _synchronize
 
@@ -67,6 +68,9 @@ class ScopedTimer:
         self.report_func: Callable[..., object] = report_func or timing_print
         self.extra_msg = ""
         self.timing_results: list[TimingResult] = []
+        # How many collections and timers were open before; None if this one is not.
+        self._before: tuple[int, int] | None = None
+        self._is_ending = False
         if dict is not None:
             dict.setdefault(name, [])
 
@@ -77,24 +81,51 @@ class ScopedTimer:
             _synchronize()
         if self.use_nvtx:
             self._nvtx: Any = __import__("nvtx")
-        if self.cuda_filter:
-            timing_begin(self.cuda_filter, synchronize=not self.synchronize)
-        if self.detailed:
-            self.cp = cProfile.Profile()
-            self.cp.enable()
-        if self.use_nvtx:
-            self.nvtx_range_id = self._nvtx.start_range(self.name, color=self.color)
-        if self.print:
-            log_debug(f"{'    ' * self._depth.value}{self.name} ...")
-            self._depth.value += 1
-        self.start = time.perf_counter_ns()
-        return self
+        self._before, self._is_ending = (len(_collections), self._depth.value), False
+        try:
+            if self.cuda_filter:
+                timing_begin(self.cuda_filter, synchronize=not self.synchronize)
+            if self.detailed:
+                self.cp = cProfile.Profile()
+                self.cp.enable()
+            if self.use_nvtx:
+                self.nvtx_range_id = self._nvtx.start_range(self.name, color=self.color)
+            if self.print:
+                log_debug(f"{'    ' * self._depth.value}{self.name} ...")
+                self._depth.value += 1
+            self.start = time.perf_counter_ns()
+            return self
+        except BaseException:
+            # `with` does not call `__exit__` then.
+            self._put_back()
+            raise
 
+    @_restoring
+    def _put_back(self) -> None:
+        """Ends what has begun."""
+        if self._before is not None:
+            collections, self._depth.value = self._before
+            del _collections[collections:]
+            if self.detailed and hasattr(self, "cp"):
+                self.cp.disable()
+            self._before = None
+
+    @_restoring
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self.active:
+        if self._before is None:
             return
+        if self._is_ending:
+            # A signal handler has ended this method, which does not wait or print again.
+            return self._put_back()
+        self._is_ending = True
+        try:
+            self._end(exc_type)
+        finally:
+            self._put_back()
+
+    def _end(self, exc_type: type[BaseException] | None) -> None:
         # The block is reported before an error of its work is raised.
         failure: Exception | None = None
         if self.synchronize:

@@ -1,8 +1,10 @@
 //! Memory.
 
+use super::owned::{self, OwnedMemory};
 use super::pools::pool_of;
 use super::{Calls, stream_of};
 use crate::classes::context::Context;
+use crate::classes::stream::Stream;
 use anabranch::hal::{Copy3d, CopyKind, CopyPlace, InterprocessMemoryHandle};
 use anabranch::{DeviceOrdinal, DevicePointer, FillPattern, PinnedFlags, RegisterFlags};
 use pyo3::exceptions::PyValueError;
@@ -47,7 +49,7 @@ impl RawMemory {
     }
 
     /// Allocates memory (cuMemAlloc).
-    fn allocate(&self, py: Python<'_>, size: usize) -> PyResult<u64> {
+    pub(super) fn allocate(&self, py: Python<'_>, size: usize) -> PyResult<u64> {
         Ok(self.0.make(py, "allocating memory", |driver, call| driver.allocate(call, size))?.0)
     }
 
@@ -61,7 +63,13 @@ impl RawMemory {
 
     /// Allocates memory in stream order, from a pool or from the default one (cuMemAllocFromPoolAsync).
     #[pyo3(signature = (size, stream, pool = None))]
-    fn allocate_async(&self, py: Python<'_>, size: usize, stream: usize, pool: Option<usize>) -> PyResult<u64> {
+    pub(super) fn allocate_async(
+        &self,
+        py: Python<'_>,
+        size: usize,
+        stream: usize,
+        pool: Option<usize>,
+    ) -> PyResult<u64> {
         let address = self.0.make(py, "allocating memory", |driver, call| {
             driver.allocate_async(call, size, pool.map(pool_of).transpose()?, stream_of(stream)?)
         })?;
@@ -78,7 +86,7 @@ impl RawMemory {
 
     /// Allocates pinned memory of the host (cuMemHostAlloc).
     #[pyo3(signature = (size, flags = 0))]
-    fn allocate_pinned(&self, py: Python<'_>, size: usize, flags: u32) -> PyResult<usize> {
+    pub(super) fn allocate_pinned(&self, py: Python<'_>, size: usize, flags: u32) -> PyResult<usize> {
         let flags = PinnedFlags::from_bits_retain(flags);
         self.0.make(py, "allocating pinned memory", |driver, call| {
             driver.allocate_pinned(call, size, flags).map(|address| address.expose_provenance())
@@ -120,7 +128,7 @@ impl RawMemory {
     }
 
     /// Allocates managed memory (cuMemAllocManaged).
-    fn allocate_managed(&self, py: Python<'_>, size: usize) -> PyResult<u64> {
+    pub(super) fn allocate_managed(&self, py: Python<'_>, size: usize) -> PyResult<u64> {
         Ok(self.0.make(py, "allocating managed memory", |driver, call| driver.allocate_managed(call, size))?.0)
     }
 
@@ -241,5 +249,31 @@ impl RawMemory {
             // SAFETY: the caller promises that it is open and that nobody uses it any more, as the class says.
             unsafe { driver.memory_close(call, DevicePointer(address)) }
         })
+    }
+
+    /// Like allocate, for memory that is freed with the result.
+    fn _own(&self, py: Python<'_>, size: usize) -> PyResult<OwnedMemory> {
+        owned::of_device(self, py, size)
+    }
+
+    /// Like allocate_managed, for memory that is freed with the result.
+    fn _own_managed(&self, py: Python<'_>, size: usize) -> PyResult<OwnedMemory> {
+        owned::managed(self, py, size)
+    }
+
+    /// Like allocate_pinned, for memory that is freed with the result.
+    fn _own_pinned(&self, py: Python<'_>, size: usize, flags: u32) -> PyResult<OwnedMemory> {
+        owned::pinned(self, py, size, flags)
+    }
+
+    /// Like allocate_async, for memory that is freed with the result, in the order of the stream.
+    fn _own_async(
+        &self,
+        py: Python<'_>,
+        size: usize,
+        stream: &Bound<'_, Stream>,
+        pool: Option<usize>,
+    ) -> PyResult<OwnedMemory> {
+        owned::in_order(self, py, size, stream, pool)
     }
 }

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from anabranch._anabranch import _free_later
+
 from . import runtime
 from ._arguments import c_size
-from ._freeing import free_later
 from ._pointer import MemoryPointer
 from .device import Device, get_device_id
 from .stream import get_current_stream
@@ -94,7 +95,7 @@ class MemoryAsyncPool:
 
     def free_all_blocks(self, stream: Any = None) -> None:
         """Waits for a stream, or for the current one, and returns memory that nobody uses to the device."""
-        free_later()
+        _free_later()
         (get_current_stream() if stream is None else stream).synchronize()
         runtime.memPoolTrimTo(self._pool, 0)
 

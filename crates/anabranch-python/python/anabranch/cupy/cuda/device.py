@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, SupportsInt
 
+from anabranch._anabranch import _restoring
+
 from . import _constants, _devices, runtime
 from ._arguments import c_int
 from ._errors import CUDARuntimeError, of_runtime
@@ -17,10 +19,17 @@ _INVALID_VALUE = 1
 
 class _Entered(threading.local):
     def __init__(self) -> None:
-        self.numbers: list[int] = []
+        # The numbers of the former devices. Replaced as a whole, so that a signal handler that raises an exception leaves nothing half done.
+        self.numbers: tuple[int, ...] = ()
 
 
 _ENTERED = _Entered()
+
+
+@_restoring
+def _put_back(entered: tuple[int, ...], former: int) -> None:
+    _devices.set_current(former)
+    _ENTERED.numbers = entered
 
 
 def get_device_id() -> int:
@@ -42,14 +51,23 @@ class Device:
         return self.id
 
     def __enter__(self) -> Device:
-        former = runtime.getDevice()
-        if self.id != former:
-            self.use()
-        _ENTERED.numbers.append(former)
-        return self
+        entered, former = _ENTERED.numbers, runtime.getDevice()
+        try:
+            if self.id != former:
+                self.use()
+            _ENTERED.numbers = (*entered, former)
+            return self
+        except BaseException:
+            # `with` does not call `__exit__` then.
+            _put_back(entered, former)
+            raise
 
+    @_restoring
     def __exit__(self, *args: object) -> None:
-        runtime.setDevice(_ENTERED.numbers.pop())
+        entered = _ENTERED.numbers
+        _devices.set_current(entered[-1])
+        # Last, so that it is done once.
+        _ENTERED.numbers = entered[:-1]
 
     def __repr__(self) -> str:
         return f"<CUDA Device {self.id}>"

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import runtime
 from ._arguments import address, c_int, c_size, refuse_to_copy
-from ._freeing import free, free_async, free_later
+from ._owned import device_memory, managed_memory, memory_in_order
 from ._pool import MemoryAsyncPool, OutOfMemoryError
 from ._pointer import BaseMemory, MemoryPointer
 from .stream import _handle_of, get_current_stream
@@ -35,22 +35,16 @@ __all__ = [
 class Memory(BaseMemory):
     """Memory of the current device, which is freed with this object."""
 
-    __slots__ = ()
+    __slots__ = ("_owned",)
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        free_later()
         self.size = c_size(size)
         self.device_id = runtime.getDevice()
-        self.ptr = runtime.malloc(self.size)
+        self._owned = device_memory(self.size)
+        self.ptr = self._owned.address if self._owned else 0
 
     __reduce__ = refuse_to_copy
-
-    def __del__(self) -> None:
-        # Not there if the constructor was not called.
-        ptr = getattr(self, "ptr", 0)
-        if ptr:
-            free(self.device_id, lambda: runtime.free(ptr))
 
 
 class MemoryAsync(BaseMemory):
@@ -59,15 +53,15 @@ class MemoryAsync(BaseMemory):
     All work that uses it is ordered before that, by the program. The stream is kept.
     """
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_owned", "_stream")
 
     def __init__(self, size: int, stream: Any) -> None:
         super().__init__()
-        free_later()
         self.size = c_size(size)
         self.device_id = runtime.getDevice()
         self._stream = stream
-        self.ptr = runtime.mallocAsync(self.size, _handle_of(stream))
+        self._owned = memory_in_order(self.size, stream)
+        self.ptr = self._owned.address if self._owned else 0
 
     @property
     def stream_ref(self) -> Callable[[], Any]:
@@ -77,24 +71,18 @@ class MemoryAsync(BaseMemory):
 
     __reduce__ = refuse_to_copy
 
-    def __del__(self) -> None:
-        ptr = getattr(self, "ptr", 0)
-        if ptr:
-            stream = self._stream
-            free(self.device_id, lambda: free_async(ptr, _handle_of(stream)))
-
 
 class ManagedMemory(BaseMemory):
     """Managed memory, which is freed with this object."""
 
-    __slots__ = ()
+    __slots__ = ("_owned",)
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        free_later()
         self.size = c_size(size)
         self.device_id = runtime.getDevice()
-        self.ptr = runtime.mallocManaged(self.size) if self.size else 0
+        self._owned = managed_memory(self.size)
+        self.ptr = self._owned.address if self._owned else 0
 
     def prefetch(self, stream: Any, *, device_id: int = runtime.cudaInvalidDeviceId) -> None:
         """Moves the memory in stream order to a device (by default its own), or to the host (-1)."""
@@ -102,12 +90,6 @@ class ManagedMemory(BaseMemory):
         runtime.memPrefetchAsync(self.ptr, self.size, target, _handle_of(stream))
 
     __reduce__ = refuse_to_copy
-
-    def __del__(self) -> None:
-        # Not there if the constructor was not called.
-        ptr = getattr(self, "ptr", 0)
-        if ptr:
-            free(self.device_id, lambda: runtime.free(ptr))
 
 
 class UnownedMemory(BaseMemory):

@@ -6,9 +6,8 @@ import ctypes
 import sys
 from typing import Any
 
-from . import runtime
 from ._arguments import c_long, c_size, refuse_to_copy
-from ._freeing import free, free_later
+from ._owned import pinned_memory
 
 __all__ = ["PinnedMemory", "PinnedMemoryPointer", "alloc_pinned_memory"]
 
@@ -18,21 +17,14 @@ class PinnedMemory:
 
     def __init__(self, size: int, flags: int = 0) -> None:
         self.ptr = 0
-        free_later()
         self.size = c_size(size)
-        self._device = runtime.getDevice()
-        self.ptr = runtime.hostAlloc(self.size, flags)
+        self._owned = pinned_memory(self.size, flags)
+        self.ptr = self._owned.address if self._owned else 0
 
     def __int__(self) -> int:
         return self.ptr
 
     __reduce__ = refuse_to_copy
-
-    def __del__(self) -> None:
-        # Not there if the constructor was not called.
-        ptr = getattr(self, "ptr", 0)
-        if ptr:
-            free(self._device, lambda: runtime.freeHost(ptr))
 
 
 class PinnedMemoryPointer:

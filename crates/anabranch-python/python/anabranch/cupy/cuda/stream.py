@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import anabranch
 from anabranch import _contained
+from anabranch._anabranch import _free_later, _restoring
 
 from . import _devices, runtime
 from ._arguments import address, c_int, is_of_cupy, refuse_to_copy, wrong_type
 from ._current import current
 from ._errors import CUDARuntimeError, of_runtime
-from ._freeing import free_later
 from ._native import DEFAULT_STREAMS, LEGACY, default_stream, require_handle
 from ._runtime_streams import INVALID_VALUE, INVALIDATED
 
@@ -168,11 +168,22 @@ class _BaseStream:
         return (0, self.ptr)
 
     def __enter__(self: _S) -> _S:
-        current().enter(self, _require_current(self.device_id))
-        return self
+        streams, device_id = current(), _require_current(self.device_id)
+        former = streams.state
+        try:
+            streams.state = former.entered_by(self, device_id)
+            return self
+        except BaseException:
+            # A signal handler has raised it, and `with` does not call `__exit__` then.
+            streams.state = former
+            raise
 
+    @_restoring
     def __exit__(self, *args: object) -> None:
-        current().leave()
+        streams = current()
+        former = streams.state.left()
+        # Last, so that it is done once.
+        streams.state = former
 
     def use(self: _S) -> _S:
         """Makes this the current stream of the thread. The end of a ``with`` undoes it."""
@@ -251,7 +262,7 @@ class _BaseStream:
             captured = self._native.end_capture()
             return Graph._of(captured, captured.instantiate())
         finally:
-            free_later()
+            _free_later()
 
     @of_runtime
     def is_capturing(self) -> bool:

@@ -1,0 +1,130 @@
+//! Functions of Python that are to be called to their end, although a signal handler may raise an exception anywhere in them.
+//!
+//! Python runs signal handlers where a function of Python begins, and never in native code: what an exception of theirs has ended is called
+//! again from here. Such a function can be called twice: what it has done before it does not do again.
+
+use pyo3::exceptions::PyAttributeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
+use std::ffi::{c_int, c_void};
+
+/// How often a function is called at most. An exception of its own, and not of a signal handler, is the same each time.
+const TRIES: usize = 16;
+
+/// Who gets an exception of a signal handler once the function has been called to its end.
+#[derive(Clone, Copy)]
+enum Then {
+    /// The caller.
+    Raise,
+    /// Whatever the main thread runs next: exceptions of a finalizer have no caller.
+    RaiseLater,
+}
+
+#[pyclass(frozen, name = "_Uninterrupted", module = "anabranch._anabranch")]
+pub(crate) struct Uninterrupted {
+    function: Py<PyAny>,
+    then: Then,
+}
+
+/// A function that puts something back, such as ``__exit__``. An exception of a signal handler is raised when it has.
+#[pyfunction]
+#[pyo3(name = "_restoring")]
+pub(crate) fn restoring(function: Py<PyAny>) -> Uninterrupted {
+    Uninterrupted { function, then: Then::Raise }
+}
+
+/// A finalizer. An exception of a signal handler is raised in the main thread behind it.
+#[pyfunction]
+#[pyo3(name = "_finalizing")]
+pub(crate) fn finalizing(function: Py<PyAny>) -> Uninterrupted {
+    Uninterrupted { function, then: Then::RaiseLater }
+}
+
+#[pymethods]
+impl Uninterrupted {
+    #[getter]
+    fn __wrapped__(&self, py: Python<'_>) -> Py<PyAny> {
+        self.function.clone_ref(py)
+    }
+
+    /// What tools ask functions for.
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        match name {
+            "__name__" | "__qualname__" | "__annotations__" | "__defaults__" | "__kwdefaults__" | "__code__" => {
+                self.function.bind(py).getattr(name)
+            }
+            _ => Err(PyAttributeError::new_err(name.to_owned())),
+        }
+    }
+
+    fn __get__<'py>(
+        this: Bound<'py, Self>,
+        object: Bound<'py, PyAny>,
+        _class: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        static METHOD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        if object.is_none() {
+            return Ok(this.into_any());
+        }
+        METHOD.import(object.py(), "types", "MethodType")?.call1((this, object))
+    }
+
+    #[pyo3(signature = (*arguments, **keywords))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: &Bound<'py, PyTuple>,
+        keywords: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut first = None;
+        for _ in 0..TRIES {
+            match (self.function.bind(py).call(arguments, keywords), first.take()) {
+                (Ok(result), None) => return Ok(result),
+                (Ok(result), Some(error)) => {
+                    return match self.then {
+                        Then::Raise => Err(error),
+                        Then::RaiseLater => {
+                            raise_later(py, error);
+                            Ok(result)
+                        }
+                    };
+                }
+                (Err(error), former) => first = former.or(Some(error)),
+            }
+        }
+        first.map_or_else(|| Ok(py.None().into_bound(py)), Err)
+    }
+
+    fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
+        visit.call(&self.function)
+    }
+}
+
+/// Raises an exception in the main thread, where that runs code of Python next, as signal handlers do.
+fn raise_later(py: Python<'_>, error: PyErr) {
+    extern "C" fn raise(error: *mut c_void) -> c_int {
+        // SAFETY: it was made by `Box::into_raw` below, and the interpreter calls this once.
+        let error = unsafe { Box::from_raw(error.cast::<PyErr>()) };
+        // SAFETY: the interpreter calls this in a thread that has it.
+        error.restore(unsafe { Python::assume_attached() });
+        -1
+    }
+    let told = error.clone_ref(py);
+    if !is_main_thread(py).unwrap_or(false) {
+        // It comes from another thread, and not from a signal handler.
+        return told.write_unraisable(py, None);
+    }
+    let error = Box::into_raw(Box::new(error));
+    // SAFETY: any thread may call this, and the interpreter gives `raise` what is passed here, once.
+    if unsafe { ffi::Py_AddPendingCall(Some(raise), error.cast()) } != 0 {
+        // There is no room for it. Whether the box is used is not known then.
+        told.write_unraisable(py, None);
+    }
+}
+
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let main = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
+    py.import("_thread")?.call_method0("get_ident")?.eq(main)
+}
