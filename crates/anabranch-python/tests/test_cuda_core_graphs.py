@@ -476,6 +476,25 @@ def test_conditions(device, stream, add, setters, number, value, expected):
     assert read(stream, number) == 2 * expected
 
 
+@pytest.mark.parametrize("behind", ["split", "split before", "closed"])
+def test_what_ends_before_its_builder_loses_no_body(device, stream, add, number, behind):
+    builder = device.create_graph_builder().begin_building()
+    parts = builder.split(2) if behind == "split before" else None
+    if parts:
+        builder = GraphBuilder.join(*parts)
+    body = builder.if_then(builder.create_condition(1)).begin_building()
+    launch(body, ONE, add, number, 10, 1)
+    body.end_building()
+    if behind == "split":
+        parts = builder.split(2)
+        builder = GraphBuilder.join(*parts)
+    elif behind == "closed":
+        body.close()
+    del parts, body
+    builder.end_building().complete().launch(stream)
+    assert read(stream, number) == 10
+
+
 @pytest.mark.parametrize(("value", "expected"), [(1, 10), (0, 20)])
 def test_alternatives(device, stream, add, number, value, expected):
     builder = device.create_graph_builder().begin_building()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ... import _anabranch
+from ..._anabranch import _finalizing
 from ..._errors import AnabranchError
 from .. import _state
 from .._stream import Stream, Stream_accept, default_stream
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Buffer"]
 
 
-
 class Buffer:
     """Memory of so many bytes. Memory resources and `Device.allocate` make buffers, and `Buffer.from_handle` takes memory of
     others. DLPack has it as elements of int8.
@@ -48,6 +49,8 @@ class Buffer:
     # Whether the memory is the resource's to free, and not the package's.
     _is_foreign: bool
     _is_closed: bool
+    # Taken by whoever closes the buffer.
+    _closing: threading.Lock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError("Buffer objects cannot be instantiated directly. Please use MemoryResource APIs.")
@@ -71,6 +74,7 @@ class Buffer:
         buffer._inner, buffer._address, buffer._size = None, address, size
         buffer._resource, buffer._stream, buffer._owner = resource, stream, None
         buffer._is_foreign, buffer._is_closed = False, False
+        buffer._closing = threading.Lock()
         return buffer
 
     @staticmethod
@@ -147,7 +151,7 @@ class Buffer:
     def close(self, stream: Stream | GraphBuilder | None = None) -> None:
         """Frees the memory behind its uses and behind the work of a stream: this one, or that of the allocation."""
         freed_in = self._stream if stream is None else Stream_accept(stream)
-        if self._is_closed:
+        if self._is_closed or not self._closing.acquire(blocking=False):
             return
         inner, self._inner, self._is_closed = self._inner, None, True
         if self._address and _AT.get(self._address) is self:
@@ -165,6 +169,7 @@ class Buffer:
         self._require_open()
         self._stream = freed_in
 
+    @_finalizing
     def __del__(self) -> None:
         # At the end of the process, all memory is freed, and modules may be gone.
         if getattr(self, "_is_closed", True) or sys is None or sys.is_finalizing():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..._anabranch import _finalizing
 from ..._errors import AnabranchError
 from .._stream import Stream
 from .._utils.classes import Uncopied
@@ -54,6 +55,8 @@ class GraphBuilder(Uncopied):
     _definition: GraphDefinition | None = None
     # Whether the graph has become a part of another one.
     _is_taken: bool = False
+    # The graph of a body, for the builder of its condition, which may end when this one is closed.
+    _body: _anabranch.Graph | None = None
 
     def __init__(self) -> None:
         raise NotImplementedError(
@@ -81,6 +84,11 @@ class GraphBuilder(Uncopied):
     def _status(self) -> str:
         return str(call(getattr, self._open()._open(), "capture_status"))
 
+    def _have(self, graph: _anabranch.Graph) -> None:
+        self._graph = graph
+        if self._kind == "body":
+            self._body = graph
+
     def _finished(self, error: Exception) -> _anabranch.Graph:
         """The graph, or else the error."""
         self._open()
@@ -90,17 +98,25 @@ class GraphBuilder(Uncopied):
 
     def close(self) -> None:
         """Gives up the builder. A capture that was begun and not ended is ended, and its graph is dropped."""
-        captures = self._captures
-        stream, self._stream = self._stream, None
-        graph, self._graph = self._graph, None
-        definition, self._definition = self._definition, None
-        self._capture.bodies = []
-        if graph is not None and definition is None:
-            call(graph.close)
-        if stream is None or stream.is_closed or self._kind == "forked":
+        graph, definition = self._graph, self._definition
+        try:
+            # First, because this can be called again after a signal handler has ended it.
+            self._end_capture()
+        finally:
+            self._stream = self._graph = self._definition = None
+            # Those that were split off share the capture of the one that goes on.
+            if self._kind != "forked":
+                self._capture.bodies = []
+            if graph is not None and graph is not self._body and definition is None:
+                call(graph.close)
+
+    def _end_capture(self) -> None:
+        """Ends a capture that is this builder's to end."""
+        stream = self._stream
+        if stream is None or stream.is_closed or self._kind == "forked" or not self._captures:
             return
         inner = stream._open()
-        if captures and read_bool(inner, "is_capturing"):
+        if read_bool(inner, "is_capturing"):
             try:
                 inner.end_capture()
             except AnabranchError as error:
@@ -115,6 +131,7 @@ class GraphBuilder(Uncopied):
         """Whether a capture of the stream is this builder's, and not that of a later one."""
         return self._stream is not None and self._stream._capture is self._capture
 
+    @_finalizing
     def __del__(self) -> None:
         try:
             self.close()
@@ -183,12 +200,12 @@ class GraphBuilder(Uncopied):
             raise RuntimeError("Graph builder is not building.")
         bodies = []
         for node, index, body in self._capture.bodies:
-            if body._graph is not None:
-                bodies.append((node, index, body._graph))
+            if body._body is not None:
+                bodies.append((node, index, body._body))
             elif body._began and not body.is_closed:
                 raise RuntimeError("The graph builder of a condition's body has not finished building.")
         try:
-            self._graph = call(stream._open().end_capture, bodies)
+            self._have(call(stream._open().end_capture, bodies))
         finally:
             if self._status() == "none":
                 stream._capture = None
@@ -217,7 +234,7 @@ class GraphBuilder(Uncopied):
             if self._kind != "body":
                 message = "before begin_building() on a primary builder; no graph has been created yet."
                 raise RuntimeError(unavailable + message)
-            self._graph = call(context._open().create_graph)
+            self._have(call(context._open().create_graph))
         if self._definition is None:
             self._definition = GraphDefinition._of(self._graph, context, Hierarchy())
             self._definition._hierarchy.read_only = _TAKEN if self._is_taken else None

@@ -47,8 +47,9 @@ _LIVE: WeakValueDictionary[int, Hierarchy] = WeakValueDictionary()
 
 def allocation_at(address: int, hierarchy: Hierarchy) -> tuple[int, _anabranch.Buffer] | None:
     """The memory that a graph allocates and that an address is within, and where it begins. That of this graph comes first."""
-    for each in (hierarchy, *_LIVE.values()):
-        for begin, buffer in each.allocations.items():
+    # Other threads may add graphs and memory meanwhile: both are copied at once.
+    for each in (hierarchy, *(reference() for reference in _LIVE.valuerefs())):
+        for begin, buffer in each.allocations.copy().items() if each is not None else ():
             if begin <= address < begin + buffer.nbytes:
                 return begin, buffer
     return None
