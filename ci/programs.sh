@@ -28,7 +28,8 @@ case ${1:-} in
     --address | --thread)
         sanitizer=${1#--}
         # Programs leak on purpose, and look for other leaks themselves.
-        export RUSTFLAGS="-Zsanitizer=$sanitizer" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/$sanitizer"
+        # Sanitizers know of mapped memory by calls of libc only.
+        export RUSTFLAGS="-Zsanitizer=$sanitizer --cfg rustix_use_libc" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/$sanitizer"
         export ASAN_OPTIONS=detect_leaks=0
         host=$(rustc -vV | sed -n 's/^host: //p')
         # The standard library is built with it too: its channels and locks would otherwise look like races.

@@ -124,7 +124,7 @@ if wanted address; then
         cannot address "no nightly toolchain"
     else
         # Leaks are not looked for: threads that outlive main keep what they use.
-        RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target_directory/address" ASAN_OPTIONS="detect_leaks=0"
+        RUSTFLAGS="-Zsanitizer=address --cfg rustix_use_libc" CARGO_TARGET_DIR="$target_directory/address" ASAN_OPTIONS="detect_leaks=0"
         export RUSTFLAGS CARGO_TARGET_DIR ASAN_OPTIONS
         sanitizer address +nightly test --target "$host"
     fi
@@ -135,7 +135,7 @@ if wanted thread; then
         cannot thread "the nightly toolchain has no rust-src"
     else
         # The standard library is built with it too: its channels and locks would otherwise look like races.
-        RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR="$target_directory/thread" TSAN_OPTIONS="halt_on_error=0"
+        RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR="$target_directory/thread" TSAN_OPTIONS="halt_on_error=0"
         export RUSTFLAGS CARGO_TARGET_DIR TSAN_OPTIONS
         sanitizer thread +nightly test -Zbuild-std --target "$host"
     fi
