@@ -162,7 +162,7 @@ impl ExecutableCore {
             .driver()
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
             .during(operation, || source.place())
-            .map_err(explain_instantiation)?;
+            .map_err(|error| explain_instantiation(error, upload))?;
         let (retained, left) = (guard.retained().clone(), guard.left().to_vec());
         let (values, has_captured_memory) = (guard.values().len(), guard.has_captured_memory());
         drop(guard);
@@ -581,12 +581,13 @@ fn refuse_upload(context: &Arc<ContextCore>, stream: Live<'_, StreamHandle>, ope
 }
 
 /// Adds the usual cause.
-fn explain_instantiation(error: Error) -> Error {
+fn explain_instantiation(error: Error, upload: Option<&OpenStream>) -> Error {
     match error.status() {
         Status::NOT_SUPPORTED => error.with_hint(
             "a graph that allocates memory has one executable at a time, and conditional bodies hold only kernels, copies, \
              fills, children, empty and conditional nodes",
         ),
+        _ if !upload.is_some_and(|stream| stream.is_capturing()) => error.of_another_capture(),
         _ => error,
     }
 }

@@ -28,7 +28,8 @@ fn a_capture_that_is_in_the_way_is_that_of_another_stream() {
     let (captures, stream) = (context.create_stream().unwrap(), context.create_stream().unwrap());
     let event = stream.record_event().unwrap();
     let parts = ["another stream captures", "exchange_capture_mode"];
-    for call in 0..11 {
+    let graph = context.create_graph().unwrap();
+    for call in 0..12 {
         captures.begin_capture(CaptureMode::Global).unwrap();
         let asked = std::thread::scope(|scope| {
             let ask = || match call {
@@ -42,6 +43,7 @@ fn a_capture_that_is_in_the_way_is_that_of_another_stream() {
                 7 => pool.trim(0),
                 8 => pool.used_bytes().map(drop),
                 9 => pool.set_release_threshold(1),
+                10 => graph.instantiate().map(drop),
                 _ => stream.allocate_zeroed::<u8>(1 << 10).map(drop),
             };
             scope.spawn(ask).join().unwrap()
