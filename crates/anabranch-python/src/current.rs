@@ -2,12 +2,17 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::{IntoPyDict, PyTuple};
 
 /// The variable of the task or thread. What it has is never changed, but replaced, so that a task has its own.
-fn entered(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+pub(crate) fn entered(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static ENTERED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    ENTERED.import(py, "anabranch._current", "_ENTERED")
+    let make = || {
+        let options = [("default", PyTuple::empty(py))].into_py_dict(py)?;
+        let variable = py.import("contextvars")?.getattr("ContextVar")?;
+        PyResult::Ok(variable.call(("anabranch.current_streams",), Some(&options))?.unbind())
+    };
+    Ok(ENTERED.get_or_try_init(py, make)?.bind(py))
 }
 
 /// Makes a stream current.

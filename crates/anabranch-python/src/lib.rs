@@ -97,5 +97,6 @@ fn _anabranch(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(finalizing, module)?)?;
     module.add_function(wrap_pyfunction!(write_unraisable, module)?)?;
     frequent::install(module.py())?;
+    module.add("_ENTERED", current::entered(module.py())?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -3,14 +3,14 @@
 //! Python runs signal handlers where a function of Python begins, and never in native code: what an exception of theirs has ended is called
 //! again from here. Such a function can be called twice: what it has done before it does not do again.
 
-use pyo3::exceptions::PyAttributeError;
+use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use std::ffi::{c_int, c_void};
 
-/// How often a function is called at most. An exception of its own, and not of a signal handler, is the same each time.
+/// How often a function is called at most, if interrupts come again and again.
 const TRIES: usize = 16;
 
 /// Who gets an exception of a signal handler once the function has been called to its end.
@@ -78,11 +78,11 @@ impl Uninterrupted {
         arguments: &Bound<'py, PyTuple>,
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let mut first = None;
+        let mut errors = Errors::default();
         for _ in 0..TRIES {
-            match (self.function.bind(py).call(arguments, keywords), first.take()) {
-                (Ok(result), None) => return Ok(result),
-                (Ok(result), Some(error)) => {
+            match self.function.bind(py).call(arguments, keywords) {
+                Ok(result) => {
+                    let Some(error) = errors.into_one(py) else { return Ok(result) };
                     return match self.then {
                         Then::Raise => Err(error),
                         Then::RaiseLater => {
@@ -91,14 +91,51 @@ impl Uninterrupted {
                         }
                     };
                 }
-                (Err(error), former) => first = former.or(Some(error)),
+                Err(error) if errors.is_again(py, &error) => break,
+                Err(error) => errors.add(py, error),
             }
         }
-        first.map_or_else(|| Ok(py.None().into_bound(py)), Err)
+        errors.into_one(py).map_or_else(|| Ok(py.None().into_bound(py)), Err)
     }
 
     fn __traverse__(&self, visit: pyo3::PyVisit<'_>) -> Result<(), pyo3::PyTraverseError> {
         visit.call(&self.function)
+    }
+}
+
+/// What calls of one function have raised. Its own exception is the same each time, and others are those of signal handlers.
+#[derive(Default)]
+struct Errors {
+    first: Option<PyErr>,
+    last: Option<PyErr>,
+}
+
+impl Errors {
+    /// Whether the function has raised such an exception in the call before, too. An interrupt can come twice.
+    fn is_again(&self, py: Python<'_>, error: &PyErr) -> bool {
+        let before = self.last.as_ref().or(self.first.as_ref());
+        error.is_instance_of::<PyException>(py)
+            && before.is_some_and(|before| before.get_type(py).is(error.get_type(py)))
+    }
+
+    fn add(&mut self, py: Python<'_>, error: PyErr) {
+        match &self.first {
+            None => self.first = Some(error),
+            Some(first) if first.get_type(py).is(error.get_type(py)) => {}
+            Some(_) => self.last = Some(error),
+        }
+    }
+
+    /// The one to raise: an interrupt rather than another exception, which is its context.
+    fn into_one(self, py: Python<'_>) -> Option<PyErr> {
+        let (Some(first), Some(last)) = (&self.first, &self.last) else { return self.first };
+        let (mut raised, mut context) = (last, first);
+        if !first.is_instance_of::<PyException>(py) {
+            (raised, context) = (first, last);
+        }
+        // If this fails, the context is lost, and not the interrupt.
+        let _ = raised.value(py).setattr("__context__", context.value(py));
+        Some(raised.clone_ref(py))
     }
 }
 

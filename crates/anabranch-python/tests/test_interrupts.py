@@ -218,3 +218,84 @@ def test_an_interrupted_block_leaves_nothing_open(world, block):
             break
         assert is_raised, number
         assert world.state() == before, number
+
+
+def test_an_interrupt_is_raised_rather_than_another_exception():
+    """Of a method that fails each time, and of a handler that raises exceptions meanwhile."""
+    for raised in (["own", "own"], ["own", "interrupt", "own", "own"], ["interrupt", "own", "own"], ["interrupt"]):
+        kinds = {"own": ValueError, "interrupt": KeyboardInterrupt}
+        calls = iter(raised)
+
+        @anabranch._anabranch._restoring
+        def leave(calls=calls, kinds=kinds):
+            for kind in calls:
+                raise kinds[kind](kind)
+
+        expected = KeyboardInterrupt if "interrupt" in raised else ValueError
+        with pytest.raises(expected) as caught:
+            leave()
+        if {"own", "interrupt"} <= set(raised):
+            assert isinstance(caught.value.__context__, ValueError)
+        assert next(calls, None) is None, raised
+
+
+def test_a_buffer_whose_end_is_interrupted_is_freed_once_and_behind_its_stream(world):
+    class Resource(cuda_core.MemoryResource):
+        freed: list[object] = []
+
+        def allocate(self, size, *, stream):
+            raise NotImplementedError
+
+        def deallocate(self, ptr, size, *, stream):
+            self.freed.append(stream)
+
+        @property
+        def is_device_accessible(self):
+            return True
+
+        @property
+        def is_host_accessible(self):
+            return False
+
+        @property
+        def device_id(self):
+            return 0
+
+    memory = world.device.allocate(64, stream=world.device.default_stream)
+    stream = world.device.create_stream()
+    for number in itertools.count(1):
+        resource = Resource()
+        resource.freed = []
+        buffer = cuda_core.Buffer.from_handle(memory.handle, 64, mr=resource)
+        handler, tracer = _Handler(number), sys.gettrace()
+        sys.settrace(handler)
+        try:
+            buffer.close(stream)
+            sys.settrace(None)
+        except Interrupted:
+            pass
+        finally:
+            sys.settrace(tracer)
+        is_over = handler.left > 0
+        buffer.close(stream)
+        assert buffer.is_closed and resource.freed == [stream], number
+        del buffer
+        if is_over:
+            break
+
+
+def test_timers_that_overlap_or_are_nested_end_their_own_collections(world):
+    first, second = (wp.ScopedTimer(name, print=False, cuda_filter=wp.TIMING_ALL) for name in ("first", "second"))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert len(_activity._collections) == 1
+    second.__exit__(None, None, None)
+    with first, first:
+        assert len(_activity._collections) == 2
+    wp.timing_begin()
+    with wp.ScopedTimer("printed", report_func=lambda results, indent: None):
+        wp.timing_end()
+        wp.timing_begin()
+    wp.timing_end()
+    assert not _activity._collections and wp.ScopedTimer._depth.value == 0

@@ -2,6 +2,7 @@
 import os
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextvars import ContextVar
 from types import GenericAlias, TracebackType
 from typing import Any, Generic, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar, final
 
@@ -43,6 +44,7 @@ __all__ = [
     "Signal",
     "Stream",
     "__version__",
+    "_ENTERED",
     "_HostCall",
     "_OwnedMemory",
     "_after_fork",
@@ -60,6 +62,7 @@ __all__ = [
     "flush_deferred_drops",
 ]
 
+_ENTERED: ContextVar[tuple[Stream, ...]]
 __version__: str
 
 class _CudaStream(Protocol):

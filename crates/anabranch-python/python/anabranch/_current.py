@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+# The streams that `with` has entered, outermost first: set by the methods of `Stream`.
+from ._anabranch import _ENTERED
 
 # `typing` would take half of the time to import this package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._anabranch import Context, Stream
-
-# The streams that `with` has entered, outermost first: set by the methods of `Stream`. A tuple is never changed, so that a task has its
-# own.
-_ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("anabranch.current_streams", default=())
 
 
 def current_stream(context: Context | None = None) -> Stream | None:

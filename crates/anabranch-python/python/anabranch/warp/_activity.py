@@ -89,6 +89,14 @@ def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> Non
     _collections.append(_Collection(cuda_filter))
 
 
+def _take(collection: _Collection) -> None:
+    """Takes a collection away, wherever it is."""
+    for index in range(len(_collections) - 1, -1, -1):
+        if _collections[index] is collection:
+            del _collections[index]
+            return
+
+
 def timing_end(synchronize: bool = True) -> list[TimingResult]:
     """Ends what `timing_begin` began, and returns how long each activity took.
 
@@ -97,7 +105,10 @@ def timing_end(synchronize: bool = True) -> list[TimingResult]:
     """
     if not _collections:
         raise RuntimeError("no timing was begun: call timing_begin first")
-    collection = _collections.pop()
+    return _results(_collections.pop(), synchronize)
+
+
+def _results(collection: _Collection, synchronize: bool) -> list[TimingResult]:
     if synchronize:
         _synchronize()
     return [

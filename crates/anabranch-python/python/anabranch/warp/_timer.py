@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import cProfile
+import operator
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from .._anabranch import _restoring
-from ._activity import TimingResult, _collections, timing_begin, timing_end, timing_print
+from ._activity import TimingResult, _Collection, _collections, _results, _take, timing_print
 from ._logger import get_logger, log_debug
 from ._synchronize import synchronize as _synchronize
 
@@ -20,6 +21,16 @@ class _Depth(threading.local):
     """How many timers that print are open in the thread."""
 
     value = 0
+
+
+class _Begun:
+    """What a block has begun."""
+
+    def __init__(self) -> None:
+        self.collection: _Collection | None = None
+        self.profile: cProfile.Profile | None = None
+        self.is_indented = False
+        self.is_ending = False
 
 
 class ScopedTimer:
@@ -68,9 +79,8 @@ class ScopedTimer:
         self.report_func: Callable[..., object] = report_func or timing_print
         self.extra_msg = ""
         self.timing_results: list[TimingResult] = []
-        # How many collections and timers were open before; None if this one is not.
-        self._before: tuple[int, int] | None = None
-        self._is_ending = False
+        # Innermost last.
+        self._begun: list[_Begun] = []
         if dict is not None:
             dict.setdefault(name, [])
 
@@ -81,51 +91,65 @@ class ScopedTimer:
             _synchronize()
         if self.use_nvtx:
             self._nvtx: Any = __import__("nvtx")
-        self._before, self._is_ending = (len(_collections), self._depth.value), False
+        begun = _Begun()
         try:
+            self._begun.append(begun)
             if self.cuda_filter:
-                timing_begin(self.cuda_filter, synchronize=not self.synchronize)
+                collection = _Collection(operator.index(self.cuda_filter))
+                if not self.synchronize:
+                    _synchronize()
+                begun.collection = collection
+                _collections.append(collection)
             if self.detailed:
-                self.cp = cProfile.Profile()
+                begun.profile = self.cp = cProfile.Profile()
                 self.cp.enable()
             if self.use_nvtx:
                 self.nvtx_range_id = self._nvtx.start_range(self.name, color=self.color)
             if self.print:
                 log_debug(f"{'    ' * self._depth.value}{self.name} ...")
+                begun.is_indented = True
                 self._depth.value += 1
             self.start = time.perf_counter_ns()
             return self
         except BaseException:
             # `with` does not call `__exit__` then.
-            self._put_back()
+            self._put_back(begun)
             raise
 
     @_restoring
-    def _put_back(self) -> None:
+    def _put_back(self, begun: _Begun) -> None:
         """Ends what has begun."""
-        if self._before is not None:
-            collections, self._depth.value = self._before
-            del _collections[collections:]
-            if self.detailed and hasattr(self, "cp"):
-                self.cp.disable()
-            self._before = None
+        if begun.collection is not None:
+            _take(begun.collection)
+        if begun.profile is not None:
+            begun.profile.disable()
+        if begun in self._begun:
+            self._begun.remove(begun)
+        self._end_indentation(begun)
+
+    def _end_indentation(self, begun: _Begun) -> None:
+        if begun.is_indented:
+            # Without a call in between, where a signal handler could raise an exception.
+            begun.is_indented = False
+            self._depth.value -= 1
 
     @_restoring
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._before is None:
+        if not self._begun:
             return
-        if self._is_ending:
+        begun = self._begun[-1]
+        if begun.is_ending:
             # A signal handler has ended this method, which does not wait or print again.
-            return self._put_back()
-        self._is_ending = True
+            return self._put_back(begun)
+        begun.is_ending = True
         try:
-            self._end(exc_type)
+            self._end(begun, exc_type)
         finally:
-            self._put_back()
+            self._put_back(begun)
 
-    def _end(self, exc_type: type[BaseException] | None) -> None:
+    def _end(self, begun: _Begun, exc_type: type[BaseException] | None) -> None:
         # The block is reported before an error of its work is raised.
         failure: Exception | None = None
         if self.synchronize:
@@ -140,15 +164,16 @@ class ScopedTimer:
             self.cp.disable()
             self.cp.print_stats(sort="tottime")
         self.timing_results = []
-        if self.cuda_filter:
+        if begun.collection is not None:
+            _take(begun.collection)
             try:
-                self.timing_results = timing_end(synchronize=not self.synchronize)
+                self.timing_results = _results(begun.collection, not self.synchronize)
             except Exception as error:
                 failure = error
         if self.dict is not None:
             self.dict[self.name].append(self.elapsed)
         if self.print:
-            self._depth.value -= 1
+            self._end_indentation(begun)
             indent = "    " * self._depth.value
             if self.timing_results:
                 self.report_func(self.timing_results, indent=indent)

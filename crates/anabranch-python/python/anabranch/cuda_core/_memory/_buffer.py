@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ... import _anabranch
-from ..._anabranch import _finalizing
+from ..._anabranch import _finalizing, _restoring
 from ..._errors import AnabranchError
 from .. import _state
 from .._stream import Stream, Stream_accept, default_stream
@@ -48,9 +48,11 @@ class Buffer:
     _stream: Stream | None
     # Whether the memory is the resource's to free, and not the package's.
     _is_foreign: bool
-    _is_closed: bool
-    # Taken by whoever closes the buffer.
-    _closing: threading.Lock
+    # Has the thread that closes the buffer.
+    _closed_by: dict[str, int]
+    _is_deallocated: bool
+    # What the resource has raised.
+    _failure: Exception | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError("Buffer objects cannot be instantiated directly. Please use MemoryResource APIs.")
@@ -73,8 +75,8 @@ class Buffer:
         buffer = cls.__new__(cls)
         buffer._inner, buffer._address, buffer._size = None, address, size
         buffer._resource, buffer._stream, buffer._owner = resource, stream, None
-        buffer._is_foreign, buffer._is_closed = False, False
-        buffer._closing = threading.Lock()
+        buffer._is_foreign, buffer._is_deallocated = False, False
+        buffer._closed_by, buffer._failure = {}, None
         return buffer
 
     @staticmethod
@@ -151,17 +153,40 @@ class Buffer:
     def close(self, stream: Stream | GraphBuilder | None = None) -> None:
         """Frees the memory behind its uses and behind the work of a stream: this one, or that of the allocation."""
         freed_in = self._stream if stream is None else Stream_accept(stream)
-        if self._is_closed or not self._closing.acquire(blocking=False):
+        if self._is_closed:
             return
-        inner, self._inner, self._is_closed = self._inner, None, True
+        # Also if a signal handler ends this, and somebody else frees it.
+        self._stream = freed_in
+        self._free()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    @property
+    def _is_closed(self) -> bool:
+        return bool(self._closed_by)
+
+    @_restoring
+    def _free(self) -> None:
+        """Frees the memory, in one of the threads that call this. Can be called again if a signal handler has ended it."""
+        this = threading.get_ident()
+        if self._closed_by.setdefault("thread", this) != this:
+            return
+        inner = self._inner
         if self._address and _AT.get(self._address) is self:
-            del _AT[self._address]
+            _AT.pop(self._address, None)
         if inner is not None:
-            _follow(freed_in, inner)
+            _follow(self._stream, inner)
             call(inner.close)
+            self._inner = None
         resource, self._owner = self._resource, None
-        if self._is_foreign and resource is not None:
-            resource.deallocate(self._address, self._size, stream=default_stream() if freed_in is None else freed_in)
+        if self._is_foreign and resource is not None and not self._is_deallocated:
+            stream = default_stream() if self._stream is None else self._stream
+            self._is_deallocated = True
+            try:
+                resource.deallocate(self._address, self._size, stream=stream)
+            except Exception as error:
+                self._failure = error
 
     def set_deallocation_stream(self, stream: Stream | GraphBuilder) -> None:
         """The stream behind whose work the memory will be freed."""
@@ -172,12 +197,11 @@ class Buffer:
     @_finalizing
     def __del__(self) -> None:
         # At the end of the process, all memory is freed, and modules may be gone.
-        if getattr(self, "_is_closed", True) or sys is None or sys.is_finalizing():
+        if not hasattr(self, "_failure") or self._is_closed or sys is None or sys.is_finalizing():
             return
-        try:
-            self.close()
-        except Exception as error:
-            print(f"Warning: mr.deallocate() failed during Buffer destruction: {error}", file=sys.stderr)
+        self._free()
+        if self._failure is not None:
+            print(f"Warning: mr.deallocate() failed during Buffer destruction: {self._failure}", file=sys.stderr)
 
     def __enter__(self) -> Buffer:
         return self

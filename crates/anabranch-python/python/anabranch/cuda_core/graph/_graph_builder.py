@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..._anabranch import _finalizing
@@ -84,10 +85,11 @@ class GraphBuilder(Uncopied):
     def _status(self) -> str:
         return str(call(getattr, self._open()._open(), "capture_status"))
 
-    def _have(self, graph: _anabranch.Graph) -> None:
+    def _have(self, graph: _anabranch.Graph) -> _anabranch.Graph:
         self._graph = graph
         if self._kind == "body":
             self._body = graph
+        return graph
 
     def _finished(self, error: Exception) -> _anabranch.Graph:
         """The graph, or else the error."""
@@ -133,9 +135,12 @@ class GraphBuilder(Uncopied):
 
     @_finalizing
     def __del__(self) -> None:
+        # Not there if the constructor was not called.
+        if not hasattr(self, "_capture") or sys is None or sys.is_finalizing():
+            return
         try:
             self.close()
-        except Exception:  # The interpreter may be ending, or a host function be running.
+        except (AnabranchError, CUDAError):  # A host function may be running.
             pass
 
     @property
@@ -228,15 +233,16 @@ class GraphBuilder(Uncopied):
             raise RuntimeError(
                 unavailable + "on forked graph builders; access it through the primary builder instead."
             )
-        if self._graph is None:
+        graph = self._graph
+        if graph is None:
             if self._began and self.is_building:
                 raise RuntimeError(unavailable + "while capture is in progress; call end_building() first.")
             if self._kind != "body":
                 message = "before begin_building() on a primary builder; no graph has been created yet."
                 raise RuntimeError(unavailable + message)
-            self._have(call(context._open().create_graph))
+            graph = self._have(call(context._open().create_graph))
         if self._definition is None:
-            self._definition = GraphDefinition._of(self._graph, context, Hierarchy())
+            self._definition = GraphDefinition._of(graph, context, Hierarchy())
             self._definition._hierarchy.read_only = _TAKEN if self._is_taken else None
         return self._definition
 

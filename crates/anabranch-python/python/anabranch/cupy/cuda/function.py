@@ -97,6 +97,7 @@ class Function:
     __slots__ = ("_carveout", "_native", "module")
 
     def __init__(self, module: Module, funcname: str) -> None:
+        require(module, Module, "module")
         self.module = module
         self._native = _kernel(module, funcname)
         # What was set here, as no driver says it.
