@@ -1,6 +1,6 @@
 //! Functions of Python that are to be called to their end, although a signal handler may raise an exception anywhere in them.
 //!
-//! Python runs signal handlers where a function of Python begins, and never in native code: what an exception of theirs has ended is called
+//! Python runs signal handlers between instructions, and never in native code: what an exception of theirs has ended is called
 //! again from here. Such a function can be called twice: what it has done before it does not do again.
 
 use pyo3::exceptions::{PyAttributeError, PyException};

@@ -1,6 +1,6 @@
 """Exceptions of signal handlers, at every place where Python runs them.
 
-Python runs signal handlers where a function of Python begins. So each block is run again and again, and an exception is raised where the
+Python runs signal handlers where a function of Python begins, among other places. So each block is run again and again, and an exception is raised where the
 first function of the package begins, then in the second, and so on. Afterwards all is as before, and the exception has been raised.
 """
 
@@ -135,6 +135,12 @@ def _warp_device(world):
         pass
 
 
+def _warp_nested(world):
+    device, stream = wp.ScopedDevice("cuda:0"), wp.ScopedStream(world.warp_stream)
+    with device, device, stream:
+        assert len(_runtime.get().current._devices) >= 3
+
+
 def _warp_stream(world):
     with wp.ScopedStream(world.warp_stream, sync_exit=True), wp.ScopedStream(wp.Stream()):
         pass
@@ -185,6 +191,7 @@ BLOCKS = [
     _cupy_allocator,
     _cupy_memory,
     _warp_device,
+    _warp_nested,
     _warp_stream,
     _warp_capture,
     _warp_capture_of_the_current_stream,

@@ -80,7 +80,7 @@ class ScopedTimer:
         self.extra_msg = ""
         self.timing_results: list[TimingResult] = []
         # Innermost last.
-        self._begun: list[_Begun] = []
+        self._begun: tuple[_Begun, ...] = ()
         if dict is not None:
             dict.setdefault(name, [])
 
@@ -91,9 +91,9 @@ class ScopedTimer:
             _synchronize()
         if self.use_nvtx:
             self._nvtx: Any = __import__("nvtx")
-        begun = _Begun()
+        before, begun = self._begun, _Begun()
         try:
-            self._begun.append(begun)
+            self._begun = (*before, begun)
             if self.cuda_filter:
                 collection = _Collection(operator.index(self.cuda_filter))
                 if not self.synchronize:
@@ -114,17 +114,16 @@ class ScopedTimer:
         except BaseException:
             # `with` does not call `__exit__` then.
             self._put_back(begun)
+            self._begun = before
             raise
 
     @_restoring
     def _put_back(self, begun: _Begun) -> None:
-        """Ends what has begun."""
+        """Ends what a block has begun."""
         if begun.collection is not None:
             _take(begun.collection)
         if begun.profile is not None:
             begun.profile.disable()
-        if begun in self._begun:
-            self._begun.remove(begun)
         self._end_indentation(begun)
 
     def _end_indentation(self, begun: _Begun) -> None:
@@ -137,17 +136,17 @@ class ScopedTimer:
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._begun:
+        before = self._begun
+        if not before:
             return
-        begun = self._begun[-1]
-        if begun.is_ending:
-            # A signal handler has ended this method, which does not wait or print again.
-            return self._put_back(begun)
-        begun.is_ending = True
-        try:
+        begun = before[-1]
+        if not begun.is_ending:
+            # Once, whatever it raises: this is called again then.
+            begun.is_ending = True
             self._end(begun, exc_type)
-        finally:
-            self._put_back(begun)
+        self._put_back(begun)
+        # Last, and without a call, so that this is called again only if it is not done.
+        self._begun = before[:-1]
 
     def _end(self, begun: _Begun, exc_type: type[BaseException] | None) -> None:
         # The block is reported before an error of its work is raised.
