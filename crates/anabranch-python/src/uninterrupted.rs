@@ -13,6 +13,9 @@ use std::ffi::{c_int, c_void};
 /// How often a function is called at most, if interrupts come again and again.
 const TRIES: usize = 16;
 
+/// How often in a row a function raises an exception until that is taken for its own.
+const OWN: usize = 4;
+
 /// Who gets an exception of a signal handler once the function has been called to its end.
 #[derive(Clone, Copy)]
 enum Then {
@@ -91,8 +94,10 @@ impl Uninterrupted {
                         }
                     };
                 }
-                Err(error) if errors.is_again(py, &error) => break,
                 Err(error) => errors.add(py, error),
+            }
+            if errors.in_a_row == OWN {
+                break;
             }
         }
         errors.into_one(py).map_or_else(|| Ok(py.None().into_bound(py)), Err)
@@ -107,22 +112,24 @@ impl Uninterrupted {
 #[derive(Default)]
 struct Errors {
     first: Option<PyErr>,
+    /// The last one of another type.
     last: Option<PyErr>,
+    /// How many of the last ones are exceptions of one type, and no interrupts, such as `KeyboardInterrupt`.
+    in_a_row: usize,
 }
 
 impl Errors {
-    /// Whether the function has raised such an exception in the call before, too. An interrupt can come twice.
-    fn is_again(&self, py: Python<'_>, error: &PyErr) -> bool {
-        let before = self.last.as_ref().or(self.first.as_ref());
-        error.is_instance_of::<PyException>(py)
-            && before.is_some_and(|before| before.get_type(py).is(error.get_type(py)))
-    }
-
     fn add(&mut self, py: Python<'_>, error: PyErr) {
-        match &self.first {
-            None => self.first = Some(error),
-            Some(first) if first.get_type(py).is(error.get_type(py)) => {}
-            Some(_) => self.last = Some(error),
+        let is_of_type = |before: &PyErr| before.get_type(py).is(error.get_type(py));
+        let is_again = self.last.as_ref().or(self.first.as_ref()).is_some_and(is_of_type);
+        self.in_a_row = match error.is_instance_of::<PyException>(py) {
+            true if is_again => self.in_a_row + 1,
+            is_exception => usize::from(is_exception),
+        };
+        if self.first.is_none() {
+            self.first = Some(error);
+        } else if !self.first.as_ref().is_some_and(is_of_type) {
+            self.last = Some(error);
         }
     }
 
