@@ -81,7 +81,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "cvt",
         |lower, instruction| lower.cvt(instruction),
-        "between all integers and floats of 8 to 64 bits, in every rounding mode, `{.ftz}{.sat}{.relu}`; `.f16x2.f32 .bf16x2.f32`, `.rna.tf32 .rn.tf32 .rz.tf32`; `.pack`",
+        "between all integers of 8 to 64 bits and floats of 16 to 64, in every rounding mode, `{.ftz}{.sat}{.relu}`; `.f16x2.f32 .bf16x2.f32`, `.rna.tf32 .rn.tf32 .rz.tf32`; `.pack`",
     ),
     yes("cvta", |lower, instruction| lower.cvta(instruction), "`{.to}` of all state spaces, 64 bits"),
     yes("discard", |lower, instruction| lower.hint(instruction), "does nothing"),
