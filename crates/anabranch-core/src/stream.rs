@@ -33,7 +33,7 @@ use anabranch_hal::{
 };
 use anabranch_sync::modelled::Mutex;
 use own_thread::OwnThread;
-use registry::StreamRegistry;
+use registry::{Presence, StreamRegistry};
 use std::ops::Deref;
 use std::panic::Location;
 use std::sync::{Arc, Weak};
@@ -51,6 +51,8 @@ pub enum Ownership {
 /// A stream, shared by everything that submits work to it or has to wait for it. Until the stream ends, there is one
 /// object for each stream of a driver.
 pub struct StreamCore {
+    /// First, so that the context, which may be closed with this, does not know of a stream that is about to go.
+    presence: Presence,
     context: Arc<ContextCore>,
     handle: StreamHandle,
     id: u64,
@@ -159,6 +161,7 @@ impl StreamCore {
             shared.suspect_capture();
         }
         let core = Arc::new(Self {
+            presence: Presence::default(),
             context: context.clone(),
             handle,
             id,

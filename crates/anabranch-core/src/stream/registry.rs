@@ -29,9 +29,32 @@ pub(super) struct StreamRegistry {
 /// The streams of a context, and those that have ended. It outlives the context's object, because the context cannot be
 /// closed before their work is complete.
 struct Streams {
-    live: Mutex<Vec<Weak<StreamCore>>>,
+    live: Mutex<Vec<Registered>>,
     /// Events after the work of streams that have ended.
     ended: EndedStreams,
+}
+
+struct Registered {
+    stream: Weak<StreamCore>,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Registered {
+    /// Whether the stream has no references any more. Whoever sees this sees what those have done who had one, such as to wait for
+    /// the stream's work. That it cannot be upgraded does not say so much.
+    fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+}
+
+/// A part of a stream that says when the stream is gone.
+#[derive(Default)]
+pub(super) struct Presence(Arc<AtomicBool>);
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// The work of a context's streams.
@@ -47,7 +70,7 @@ impl ContextWork for StreamWork {
         let context = unsafe { Live::new(self.context) };
         let call = Call::new(context, "asking whether a lost context runs on");
         // A stream that ends meanwhile leaves its event before it goes.
-        self.streams.all().iter().all(|stream| stream.is_idle())
+        self.streams.unless_one_goes().is_some_and(|streams| streams.iter().all(|stream| stream.is_idle()))
             && self.streams.ended.are_complete(&*self.driver, context)
             && !self.driver.lost_context_is_running(&call)
     }
@@ -176,7 +199,16 @@ impl Extension for StreamRegistry {}
 
 impl Streams {
     fn all(&self) -> Vec<Arc<StreamCore>> {
-        self.live.lock().iter().filter_map(Weak::upgrade).collect()
+        self.live.lock().iter().filter_map(|registered| registered.stream.upgrade()).collect()
+    }
+
+    /// The streams that still have references. `None`: the last reference of one is being dropped, so that nothing is known of it.
+    fn unless_one_goes(&self) -> Option<Vec<Arc<StreamCore>>> {
+        let find = |registered: &Registered| (registered.stream.upgrade(), registered.is_gone());
+        // Dropped with no lock held: this may have the last reference of some.
+        let found: Vec<_> = self.live.lock().iter().map(find).collect();
+        let is_known = found.iter().all(|(stream, is_gone)| stream.is_some() || *is_gone);
+        is_known.then(|| found.into_iter().filter_map(|(stream, _)| stream).collect())
     }
 }
 
@@ -189,9 +221,9 @@ impl StreamRegistry {
     pub(super) fn add(&self, stream: &Arc<StreamCore>) {
         let mut streams = self.streams.live.lock();
         if streams.len() == streams.capacity() {
-            streams.retain(|stream| stream.strong_count() > 0);
+            streams.retain(|registered| !registered.is_gone());
         }
-        streams.push(Arc::downgrade(stream));
+        streams.push(Registered { stream: Arc::downgrade(stream), is_gone: stream.presence.0.clone() });
     }
 
     /// The stream that a handle identifies on this thread.
