@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -104,7 +105,7 @@ def _part(
         if isinstance(branch, Graph):
             capture.child(branch._captured())
         elif branch is not None:
-            stream._capture_with(capture.stream, lambda: branch(**kwargs))
+            stream._capture_with(capture.stream, functools.partial(branch, **kwargs))
 
     return part
 
