@@ -91,10 +91,8 @@ def timing_begin(cuda_filter: int = TIMING_ALL, synchronize: bool = True) -> Non
 
 def _take(collection: _Collection) -> None:
     """Takes a collection away, wherever it is."""
-    for index in range(len(_collections) - 1, -1, -1):
-        if _collections[index] is collection:
-            del _collections[index]
-            return
+    with contextlib.suppress(ValueError):
+        _collections.remove(collection)
 
 
 def timing_end(synchronize: bool = True) -> list[TimingResult]:
