@@ -57,8 +57,10 @@ def test_arguments_that_are_refused(wp):
         wp.Stream(cuda_stream=-1)
     with pytest.raises(TypeError):
         wp.get_stream().wait_event()
-    with pytest.raises(AttributeError):
-        wp.get_stream().wait_event(5)
+    # A stream is no event, though the package's own streams wait for streams, too.
+    for wrong in (5, wp.Stream()):
+        with pytest.raises(AttributeError, match="no attribute 'anabranch_event'"):
+            wp.get_stream().wait_event(wrong)
 
 
 def test_streams_of_other_libraries(wp, gate):

@@ -128,9 +128,9 @@ class Stream:
         While the stream captures, an external wait becomes a node, which waits at each launch for the latest record.
         """
         if external and self._is_in_capture:
-            self._native.wait(event._native, external=True)
+            self._native.wait(event.anabranch_event, external=True)
         else:
-            self._native.wait(event._native)
+            self._native.wait(event.anabranch_event)
         self._note_capture()
 
     def wait_stream(self, other_stream: Stream, event: Event | None = None, external: bool = False) -> None:
@@ -141,9 +141,9 @@ class Stream:
         if event is None:
             event = other_stream.cached_event
         if external and other_stream._is_in_capture:
-            other_stream._native.record(event._native, external=True)
+            other_stream._native.record(event.anabranch_event, external=True)
         else:
-            other_stream._native.record(event._native)
+            other_stream._native.record(event.anabranch_event)
         self.wait_event(event, external)
 
     @property
