@@ -139,3 +139,17 @@ pub(crate) enum Operand<'a> {
     /// `[a, {b, c}]`: of textures and tensors, and so of instructions that are refused.
     Complex,
 }
+
+impl Operand<'_> {
+    /// Whether it names a register, or has an operand that does.
+    pub(crate) fn names(&self, register: &str) -> bool {
+        match self {
+            Operand::Name(name, _) | Operand::Not(name) => *name == register,
+            Operand::Vector(operands) | Operand::List(operands) => {
+                operands.iter().any(|operand| operand.names(register))
+            }
+            Operand::Pair(both) => both.0.names(register) || both.1.names(register),
+            _ => false,
+        }
+    }
+}

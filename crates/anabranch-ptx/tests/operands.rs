@@ -302,3 +302,29 @@ fn magnitudes_are_compared_with_the_sign_of_a_product() {
     assert_eq!(run("max.NaN.xorsign.abs", f32::NAN, -3.0), 0x7fff_ffff);
     assert_eq!(run("min.ftz.xorsign.abs", -1e-40, 1.0), (-0f32).to_bits());
 }
+
+#[test]
+fn the_guard_of_an_instruction_is_that_of_before_also_where_it_writes_that_register() {
+    // 1.0 and 2.0 as the low and the high half, or the other way around.
+    let (rising, falling) = ("0x40003c00", "0x3c004000");
+    for (before, guard, packed, expected) in [
+        ([1, 0], "@%p1", "setp.lt.f16x2 %p1|%p2, %r1, %r2", [0, 1]),
+        ([1, 1], "@%p1", "setp.gt.f16x2 %p1|%p2, %r1, %r2", [1, 0]),
+        ([1, 1], "@%p2", "setp.lt.f16x2 %p1|%p2, %r1, %r2", [0, 1]),
+        ([1, 0], "@%p1", "setp.lt.and.f16x2 %p1|%p2, %r1, %r2, %p1", [0, 1]),
+        ([1, 1], "@%p2", "setp.lt.and.f16x2 %p1|%p2, %r1, %r2, %p1", [0, 1]),
+        ([1, 1], "@%p2", "setp.eq.and.f16x2 %p1|%p2, %r1, %r2, %p1", [0, 0]),
+        ([0, 1], "@!%p1", "setp.gt.f16x2 %p1|%p2, %r1, %r2", [1, 0]),
+        ([0, 1], "@%p1", "setp.lt.f16x2 %p1|%p2, %r1, %r2", [0, 1]),
+        ([1, 0], "@%p1", "setp.lt.bf16x2 %p1|%p2, %r1, %r2", [0, 1]),
+        ([1, 0], "@%p1", "setp.ne.u32 %p1|%p2, %r1, %r1", [0, 1]),
+    ] {
+        let [p1, p2] = before;
+        let body = format!(
+            "mov.b32 %r1, {falling}; mov.b32 %r2, {rising}; setp.eq.u32 %p1, {p1}, 1; setp.eq.u32 %p2, {p2}, 1;
+             {guard} {packed};
+             selp.u64 %d1, 1, 0, %p1; selp.u64 %d2, 1, 0, %p2; st.global.v2.u64 [%d0], {{%d1, %d2}};"
+        );
+        assert_eq!(words("", &body)[..2], expected, "{before:?} {guard} {packed}");
+    }
+}

@@ -7,7 +7,7 @@ use super::pass::Passed;
 use super::table::find;
 use super::{Local, Lower, Lowered, Place, Register, Spec, Width};
 use crate::ops::control::{self, NO_GUARD};
-use crate::ops::select_plain;
+use crate::ops::{compare, select_plain};
 use crate::syntax::{Function, Initial, Instruction, Statement, Variable};
 use crate::types::Space;
 
@@ -244,7 +244,15 @@ impl<'a> Lower<'_, 'a> {
 
     fn guarded(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         if let Some((name, negated)) = instruction.guard {
-            self.guard = self.register_of(name, Width::Predicate)?;
+            let guard = self.register_of(name, Width::Predicate)?;
+            // All operations of the instruction have the guard of before, also behind one that writes that register.
+            self.guard = if instruction.operands.first().is_some_and(|results| results.names(name)) {
+                let copy = self.temporary(Width::Predicate)?;
+                self.emit_one(select_plain::<compare::MovePredicate>, copy, guard);
+                copy
+            } else {
+                guard
+            };
             self.guard_negate = negated;
         }
         match find(instruction.opcode) {
