@@ -9,6 +9,7 @@ mod barrier;
 mod block;
 mod call;
 mod checker;
+mod field;
 mod frame;
 mod heap;
 mod print;
