@@ -1,5 +1,6 @@
 //! A module whose variables have addresses, and whose operations have the functions of this processor.
 
+use std::ptr;
 use std::sync::Arc;
 
 use crate::lower::{Code, Spec, Value, Width};
@@ -112,8 +113,13 @@ impl Program {
         }
     }
 
-    /// What a variable of the module contains at first. Trailing zeros are left out.
+    /// What a variable of the module contains at first. Trailing zeros are left out. Empty for a variable of another module.
     pub fn initial(&self, variable: &Variable) -> Vec<u8> {
+        let own = &self.module.variables;
+        // A copy is as good.
+        if !own.as_ptr_range().contains(&ptr::from_ref(variable)) && !own.contains(variable) {
+            return Vec::new();
+        }
         let mut bytes = variable.initial.clone();
         for (at, size, value, generic, mask) in &variable.addresses {
             let mut number = self.value(*value, *generic);

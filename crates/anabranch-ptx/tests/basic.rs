@@ -263,3 +263,17 @@ fn registers_of_drivers_and_reserved_memory_are_read() {
     device.launch("k", 1, 1, &Arguments::new().with(out)).unwrap();
     assert_eq!(device.memory.download::<u32>(out), [0, 0, 16, 1, 0]);
 }
+
+#[test]
+fn a_variable_of_another_module_has_no_contents_here() {
+    let header = ".version 8.0\n.target sm_90\n.address_size 64\n";
+    let [few, many] = [
+        format!("{header}.global .b64 first = 5;"),
+        format!("{header}.global .b64 first = 6; .global .b64 second[2] = {{ second, 7 }};"),
+    ]
+    .map(|text| Device::new(&text).program);
+    let [first, second] = many.module().variables() else { panic!("two variables") };
+    assert_eq!(many.initial(&first.clone()), 6u64.to_le_bytes());
+    assert_eq!(many.initial(second).len(), 16);
+    assert_eq!([few.initial(first), few.initial(second)], [[]; 2]);
+}
