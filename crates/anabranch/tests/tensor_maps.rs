@@ -68,6 +68,20 @@ fn a_box_is_read_row_by_row() {
     assert_eq!(bench.load(&swizzled, 8, [0, 1])[..4], [8.0, 9.0, 10.0, 11.0]);
 }
 
+/// In 32 bits, the greatest extent would be 0.
+#[test]
+fn the_greatest_extent_is_that_of_all_32_bits() {
+    let bench = Bench::new();
+    // Each row is the first one of the picture.
+    for rows in [(1 << 32) - 1, 1 << 32] {
+        let layout = TensorLayout::new([8, rows], [4, 1]).with_strides([0]);
+        let last = rows.cast_signed() - 1;
+        assert_eq!(bench.load(&layout, 4, [0, 0]), [0.0, 1.0, 2.0, 3.0], "{rows}");
+        assert_eq!(bench.load(&layout, 4, [4, last]), [4.0, 5.0, 6.0, 7.0], "{rows}");
+        assert_eq!(bench.load(&layout, 4, [4, last + 1]), [0.0; 4], "{rows}");
+    }
+}
+
 #[test]
 fn what_is_outside_of_the_tensor_is_filled() {
     let bench = Bench::new();

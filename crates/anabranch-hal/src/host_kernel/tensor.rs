@@ -63,7 +63,8 @@ impl EncodedTensorMap {
         for (word, (extent, (box_extent, step))) in
             words[EXTENTS..KIND].iter_mut().zip(tensor.extents.iter().zip(boxes))
         {
-            *word = extent & 0xffff_ffff | u64::from(*box_extent) << 32 | u64::from(*step) << 48;
+            // An extent is from 1 to 2^32: in 32 bits, one less.
+            *word = extent.wrapping_sub(1) & 0xffff_ffff | u64::from(*box_extent) << 32 | u64::from(*step) << 48;
         }
         let is_nan = tensor.fill == TensorFill::NotANumber;
         words[KIND] = tensor.rank() as u64 | (tensor.data_type as u64) << 8 | u64::from(is_nan) << 16;
@@ -126,7 +127,7 @@ impl<'a> HostArguments<'a> {
         };
         for dimension in 0..rank {
             let word = words[EXTENTS + dimension];
-            view.extents[dimension] = word & 0xffff_ffff;
+            view.extents[dimension] = (word & 0xffff_ffff) + 1;
             view.box_extents[dimension] = word >> 32 & 0xffff;
             if dimension > 0 {
                 // Neighbours in the first dimension are next to each other.
