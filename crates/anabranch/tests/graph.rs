@@ -281,14 +281,18 @@ fn pictures_show_what_is_inside_of_nodes() {
 fn a_name_stays_inside_of_its_label() {
     let context = host();
     let stream = context.create_stream().unwrap();
-    let named = HostFunction::new("a\\\"]; other [label=\"b", &[], |_, _| {});
-    let kernel =
-        DualModule::new().host_function(named).load(&context).unwrap().kernel("a\\\"]; other [label=\"b").unwrap();
-    let graph = stream
-        .capture(CaptureMode::Relaxed, |scope| scope.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()))
-        .unwrap();
-    let dot = graph.to_dot().unwrap();
+    let graph_of = |name: &str| {
+        let named = HostFunction::new(name, &[], |_, _| {});
+        let kernel = DualModule::new().host_function(named).load(&context).unwrap().kernel(name).unwrap();
+        stream
+            .capture(CaptureMode::Relaxed, |scope| scope.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()))
+            .unwrap()
+    };
+    let dot = graph_of("a\\\"]; other [label=\"b").to_dot().unwrap();
     assert!(dot.contains(r#"[label="a\\\"]; other [label=\"b\n(kernel)"#), "{dot}");
+    let mermaid = graph_of("`a\"]\nscale<f32>&#lt;`").to_mermaid().unwrap();
+    let label = "[\"#96;a#quot;]<br>scale#lt;f32#gt;#amp;#35;lt;#96;<br>(kernel)";
+    assert!(mermaid.contains(label), "{mermaid}");
 }
 
 #[test]

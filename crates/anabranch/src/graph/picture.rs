@@ -73,6 +73,25 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
+/// Text inside of a quoted string of Mermaid, which takes it for HTML, and `#` for the beginning of an entity.
+fn entities(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '#' => escaped.push_str("#35;"),
+            '"' => escaped.push_str("#quot;"),
+            '&' => escaped.push_str("#amp;"),
+            '<' => escaped.push_str("#lt;"),
+            '>' => escaped.push_str("#gt;"),
+            // At the beginning, it would make the text Markdown.
+            '`' => escaped.push_str("#96;"),
+            '\n' => escaped.push_str("<br>"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
 /// The lines of a node's label.
 fn lines(node: &NodeDescription) -> Vec<String> {
     let mut lines = vec![node.label.clone()];
@@ -109,11 +128,11 @@ fn dot(text: &mut String, graph: &GraphDescription, prefix: &str, depth: usize) 
 fn mermaid(text: &mut String, graph: &GraphDescription, prefix: &str, depth: usize) {
     let indent = "    ".repeat(depth);
     for node in &graph.nodes {
-        let label = lines(node).join("<br>").replace('"', "#quot;");
+        let label = lines(node).iter().map(|line| entities(line)).collect::<Vec<_>>().join("<br>");
         let _ = writeln!(text, "{indent}{prefix}{}[\"{label}\"]", node.number);
         for (place, inner) in node.graphs.iter().enumerate() {
             let name = format!("{prefix}{}_{place}_", node.number);
-            let _ = writeln!(text, "{indent}subgraph {name}[\"{} {place}\"]", node.label.replace('"', "#quot;"));
+            let _ = writeln!(text, "{indent}subgraph {name}[\"{} {place}\"]", entities(&node.label));
             mermaid(text, inner, &name, depth + 1);
             let _ = writeln!(text, "{indent}end");
             if !inner.nodes.is_empty() {
