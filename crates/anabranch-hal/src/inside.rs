@@ -142,8 +142,12 @@ pub struct LaunchedIn {
 
 impl LaunchedIn {
     /// Notes the stream.
+    ///
+    /// # Safety
+    /// It is dropped behind the host function, as a variable of the function that calls it, and the launch is in that stream.
+    /// Otherwise panics would be reported by streams that they do not belong to.
     #[inline]
-    pub fn enter(stream: u64) -> Self {
+    pub unsafe fn enter(stream: u64) -> Self {
         let before = LAUNCHED_IN.try_with(|launched| launched.replace(Some(stream))).unwrap_or(None);
         Self { before, not_send: PhantomData }
     }

@@ -302,10 +302,12 @@ mod tests {
         let (launches, panics) = (Launches::new(), Arc::new(PanicReports::default()));
         let streams: Vec<_> = (0..4).map(|id| Stream::new(id, &panics)).collect();
         streams.iter().for_each(|stream| stream.launch(&launches, None));
-        let launched = LaunchedIn::enter(2);
+        // SAFETY: the test is about the panics of these streams.
+        let launched = unsafe { LaunchedIn::enter(2) };
         assert_eq!(told(&launches, &streams), [2]);
         drop(launched);
-        let _launched = LaunchedIn::enter(1000);
+        // SAFETY: as above.
+        let _launched = unsafe { LaunchedIn::enter(1000) };
         assert_eq!(told(&launches, &streams), [0, 1, 2, 3], "a stream that is not known");
     }
 

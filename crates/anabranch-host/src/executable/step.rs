@@ -29,7 +29,8 @@ impl Run {
         match &*step.action {
             _ if is_left_out && due.part == 0 => {}
             Action::Host(work) => {
-                let _launched = LaunchedIn::enter(current.stream.id);
+                // SAFETY: it is dropped behind the call, and this is the launch in the stream.
+                let _launched = unsafe { LaunchedIn::enter(current.stream.id) };
                 engine.run_host_work(current.stream.partition.as_deref(), || work.run());
             }
             Action::EventWait(_) => return self.wait_event(current, due),
