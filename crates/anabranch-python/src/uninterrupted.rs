@@ -1,9 +1,13 @@
-//! Functions of Python that are to be called to their end, although a signal handler may raise an exception anywhere in them.
+//! Functions of Python that are to be called to their end, although a signal handler may raise an exception anywhere in them, and
+//! although the program may be at its limit of recursion.
 //!
 //! Python runs signal handlers between instructions, and never in native code: what an exception of theirs has ended is called
 //! again from here. Such a function can be called twice: what it has done before it does not do again.
 
-use pyo3::exceptions::{PyAttributeError, PyException};
+mod depth;
+
+use depth::Room;
+use pyo3::exceptions::{PyAttributeError, PyException, PyRecursionError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -31,7 +35,8 @@ pub(crate) struct Uninterrupted {
     then: Then,
 }
 
-/// A function that puts something back, such as ``__exit__``. An exception of a signal handler is raised when it has.
+/// A function that puts something back, such as ``__exit__``. An exception of a signal handler is raised when it has. It may call more
+/// functions inside of each other than the program's limit of recursion allows.
 #[pyfunction]
 #[pyo3(name = "_restoring")]
 pub(crate) fn restoring(function: Py<PyAny>) -> Uninterrupted {
@@ -82,6 +87,7 @@ impl Uninterrupted {
         keywords: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let mut errors = Errors::default();
+        let mut room = None;
         for _ in 0..TRIES {
             match self.function.bind(py).call(arguments, keywords) {
                 Ok(result) => {
@@ -93,6 +99,10 @@ impl Uninterrupted {
                             Ok(result)
                         }
                     };
+                }
+                Err(error) if room.is_none() && error.is_instance_of::<PyRecursionError>(py) => {
+                    room = Some(Room::make(py));
+                    continue;
                 }
                 Err(error) => errors.add(py, error),
             }

@@ -227,6 +227,37 @@ def test_an_interrupted_block_leaves_nothing_open(world, block):
         assert world.state() == before, number
 
 
+def _depth():
+    """How many calls the thread is in."""
+    frame, depth = sys._getframe(1), 1
+    while frame := frame.f_back:
+        depth += 1
+    return depth
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.__name__.strip("_"))
+def test_a_block_at_the_limit_of_recursion_leaves_nothing_open(world, block):
+    block(world)
+    before = world.state()
+    limit = sys.getrecursionlimit()
+    is_refused = False
+    for room in range(3, 200):
+        is_done = False
+        try:
+            sys.setrecursionlimit(_depth() + room)
+            block(world)
+            is_done = True
+        except RecursionError:
+            is_refused = True
+        finally:
+            sys.setrecursionlimit(limit)
+        _run_until_told()
+        assert world.state() == before, room
+        if is_done:
+            break
+    assert is_done and is_refused
+
+
 def test_an_interrupt_is_raised_rather_than_another_exception():
     """Of a method that fails each time, and of a handler that raises exceptions meanwhile."""
     for raised in (["own", "own"], ["own", "interrupt", "own", "own"], ["interrupt", "own", "own"], ["interrupt"]):
