@@ -77,10 +77,15 @@ use std::sync::Arc;
 /// file that is not found is assumed to be built into the compiler, or not to be needed. The cache is not used where
 /// the search cannot be complete:
 ///
-/// * for an `#include` or `__has_include` that names its file by a macro;
+/// * for an `#include` or `__has_include` that names its file by a macro, and for a `__has_include` in a definition given
+///   as an option, or with quotation marks in a `#define`;
 /// * for `__DATE__`, `__TIME__` and `__TIMESTAMP__`, and for trigraphs;
+/// * for an identifier that is the beginning of one of these words or of `__has_include`, such as `__TI` or `_`: `##` can
+///   make the word of it, also in macros that are built into the compiler;
 /// * for a [raw option](CompileOptions::option) that concerns files: include directories, files included up front,
 ///   precompiled headers, time traces of the compiler.
+///
+/// All of this applies to the source, the included files, the options with their definitions, and the name expressions.
 #[derive(Clone)]
 pub struct Compiler {
     driver: Arc<dyn hal::Compiler>,

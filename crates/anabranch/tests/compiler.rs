@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "compiler/out_of_date.rs"]
+mod out_of_date;
 #[cfg(unix)]
 #[path = "compiler/special_files.rs"]
 mod special_files;

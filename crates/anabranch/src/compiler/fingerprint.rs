@@ -21,7 +21,7 @@ impl Fingerprint {
     /// result depends on.
     pub(super) fn of(identity: &str, request: &CompileRequest<'_>, include_directories: &[PathBuf]) -> Option<Self> {
         let CompileRequest { source, name, options, name_expressions, output } = request;
-        let files = IncludedFiles::of(name, source, include_directories)?;
+        let files = IncludedFiles::of(name, source, options.iter().chain(*name_expressions), include_directories)?;
         let mut digest = FieldDigest(Sha256::new());
         digest.field(FORMAT.as_bytes());
         digest.field(identity.as_bytes());

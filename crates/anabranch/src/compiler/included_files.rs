@@ -22,8 +22,17 @@ pub(super) struct IncludedFiles {
 }
 
 impl IncludedFiles {
-    /// The files that the source of that name may include, or `None` if the text does not determine them.
-    pub(super) fn of(name: &str, source: &str, directories: &[PathBuf]) -> Option<Self> {
+    /// The files that the source of that name may include, or `None` if the texts do not determine what the compiler
+    /// reads. The other texts, which define macros or are appended to the source, must include nothing themselves.
+    pub(super) fn of<'a>(
+        name: &str,
+        source: &str,
+        mut others: impl Iterator<Item = &'a String>,
+        directories: &[PathBuf],
+    ) -> Option<Self> {
+        if !others.all(|text| References::of(text.as_bytes()).is_some_and(|References(names)| names.is_empty())) {
+            return None;
+        }
         let mut found = Self::default();
         let (mut seen, mut bytes_read) = (HashSet::new(), 0);
         let mut to_search = vec![(directory_of(Path::new(name)), References::of(source.as_bytes())?)];
@@ -80,37 +89,86 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 struct References(Vec<String>);
 
 impl References {
-    /// Text that makes the result depend on the time, or that can hide a directive.
-    const OPAQUE: [&str; 5] = ["__DATE__", "__TIME__", "__TIMESTAMP__", "??=", "??/"];
+    /// Text that makes the result depend on the time, that can hide a directive, or that only some compilers know.
+    const OPAQUE: [&str; 6] = ["__DATE__", "__TIME__", "__TIMESTAMP__", "__include_macros", "??=", "??/"];
+    /// Words that a macro may paste from pieces, without being in the text.
+    const PASTED: [&str; 6] =
+        ["__DATE__", "__TIME__", "__TIMESTAMP__", "__has_include", "__has_include_next", "__has_embed"];
+    /// What directives and conditions name files with.
+    const WORDS: [&[u8]; 3] = [b"include", b"import", b"embed"];
 
     /// The names in a text, or `None` if there may be others that the text does not contain literally.
     fn of(text: &[u8]) -> Option<Self> {
-        const WORD: &[u8] = b"include";
         let text = &spliced(text);
-        if Self::OPAQUE.iter().any(|opaque| positions(text, opaque.as_bytes()).next().is_some()) {
+        if Self::OPAQUE.iter().any(|opaque| positions(text, opaque.as_bytes()).next().is_some())
+            || has_piece_of(text, &Self::PASTED)
+        {
             return None;
         }
         let mut names = Vec::new();
-        for position in positions(text, WORD) {
-            let (before, after) = (&text[..position], &text[position + WORD.len()..]);
-            let after = after.strip_prefix(b"_next").unwrap_or(after);
-            let after = if before.ends_with(b"__has_") {
-                let before = without_trailing_space(&before[..before.len() - b"__has_".len()]);
-                let before = before.strip_suffix(b"(").map_or(before, without_trailing_space);
-                if [&b"defined"[..], b"ifdef", b"ifndef"].iter().any(|word| before.ends_with(word)) {
-                    continue;
+        for word in Self::WORDS {
+            for position in positions(text, word) {
+                if let Some(start) = start_of_name(text, position, word.len())? {
+                    names.push(name_at(start)?);
                 }
-                let after = without_leading_space(after);
-                after.strip_prefix(b"(").unwrap_or(after)
-            } else if is_directive(before)? && !after.first().is_some_and(|byte| is_part_of_word(*byte)) {
-                after
-            } else {
-                continue;
-            };
-            names.push(name_at(without_leading_space(after))?);
+            }
         }
         Some(Self(names))
     }
+}
+
+/// The text behind the word at this position, from the name of the file on. `Some(None)` if the word names no file, and
+/// `None` if the text does not tell.
+fn start_of_name(text: &[u8], position: usize, length: usize) -> Option<Option<&[u8]>> {
+    let (before, after) = (&text[..position], &text[position + length..]);
+    let after = after.strip_prefix(b"_next").unwrap_or(after);
+    if let Some(before) = before.strip_suffix(b"__has_") {
+        if asks_whether_defined(before) {
+            return Some(None);
+        }
+        let after = without_leading_space(after);
+        let start = without_leading_space(after.strip_prefix(b"(").unwrap_or(after));
+        // Quotation marks mean the directory of the file where the macro is used, which may be another one.
+        return if start.starts_with(b"\"") && may_be_in_definition(before) { None } else { Some(Some(start)) };
+    }
+    let names_file = is_directive(before)? && !after.first().is_some_and(|byte| is_part_of_word(*byte));
+    Some(names_file.then(|| without_leading_space(after)))
+}
+
+/// Whether the text ends where an operand of `defined`, `#ifdef` or `#ifndef` begins.
+fn asks_whether_defined(before: &[u8]) -> bool {
+    let before = without_trailing_space(before);
+    let is_operand = |before: &[u8]| {
+        before.strip_suffix(b"defined").is_some_and(|before| !before.last().is_some_and(|byte| is_part_of_word(*byte)))
+    };
+    let is_tested = |word: &[u8]| before.strip_suffix(word).is_some_and(|before| is_directive(before) == Some(true));
+    is_operand(before)
+        || before.strip_suffix(b"(").is_some_and(|before| is_operand(without_trailing_space(before)))
+        || is_tested(b"ifdef")
+        || is_tested(b"ifndef")
+}
+
+/// Whether the line that the text ends in may define a macro. A comment may hide that.
+fn may_be_in_definition(before: &[u8]) -> bool {
+    let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or(before);
+    positions(line, b"*/").next().is_some() || identifiers(line).any(|word| word == b"define")
+}
+
+/// Whether an identifier is the beginning of one of the words. `##` may make the word of it, and so may a macro of a
+/// file that is built into the compiler, so that no `##` needs to be in the text.
+fn has_piece_of(text: &[u8], words: &[&str]) -> bool {
+    identifiers(text).any(|piece| {
+        words.iter().any(|word| word.len() > piece.len() && word.as_bytes().starts_with(piece))
+            && !words.iter().any(|word| word.as_bytes() == piece)
+    })
+}
+
+/// The identifiers in a text. What comes before a `$`, as in the `__$name` of some headers, is left out: it is a part of a
+/// longer identifier, or not the last token of an operand of `##`.
+fn identifiers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| !is_part_of_word(*byte) && *byte != b'$')
+        .filter_map(|word| word.rsplit(|byte| *byte == b'$').next())
+        .filter(|word| !word.is_empty())
 }
 
 /// Whether the text before the word makes it a directive; `None` if there is a comment in between, which may hide that.
@@ -150,7 +208,7 @@ fn positions<'a>(text: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> 
 }
 
 fn is_part_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// Space within a line.
@@ -193,6 +251,11 @@ mod tests {
             "#if __has_include(<a.h>)",
             "#if __has_include ( \"a.h\" )",
             "#if defined __has_include && __has_include_next(<a.h>)",
+            "#if defined(__has_include) && __has_include(\"a.h\")",
+            "#define HAS __has_include(<a.h>)",
+            "#import \"a.h\"",
+            "#embed <a.h> limit(4)",
+            "#if __has_embed(\"a.h\")",
             "int x;\r\n#include <a.h>\r\nint y;",
         ] {
             assert_eq!(names(text), Some(vec!["a.h".to_owned()]), "{text}");
@@ -212,6 +275,23 @@ mod tests {
             "#define HAS __has_include",
             "??=include <a.h>",
             "const char *made = __DATE__;",
+            "#embed DATA",
+            "#if __has_embed(DATA)",
+            "#__include_macros <a.h>",
+            "#define ifdef(name) name(<a.h>)\n#if ifdef(__has_include)",
+            "#if is_defined(__has_include)",
+            "#define HAS __has_include(\"a.h\")",
+            "%:\tdefine HAS() __has_include(\"a.h\")",
+            "#define HAS \\\n __has_include(\"a.h\")",
+            "#define /*\n*/ HAS __has_include(\"a.h\")",
+            "PASTE(__TI, ME__)",
+            "PASTE(__has_inc, lude)(<a.h>)",
+            "PASTE(__has_include, _next)(<a.h>)",
+            "PASTE(__has_emb, ed)(<a.h>)",
+            "_##_DATE__",
+            "__%:%:TIME__",
+            "__TI\\\nM##E__",
+            "$__TI##ME__",
         ] {
             assert_eq!(names(text), None, "{text}");
         }
@@ -219,9 +299,16 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_it_is_passed_over() {
-        for text in
-            ["int include;", "we include <a.h>", "#includes", "#ifdef __has_include", "defined( __has_include )"]
-        {
+        for text in [
+            "int include;",
+            "we include <a.h>",
+            "#includes",
+            "#ifdef __has_include",
+            "%: ifndef __has_include",
+            "defined( __has_include )",
+            "#define PASTE(a, b) a##b\nint PASTE(__T1, ME__), ___, __TIMER, has_include, __restrict__;",
+            "asm(\"{ .reg .pred __$temp3; }\");",
+        ] {
             assert_eq!(names(text), Some(Vec::new()), "{text}");
         }
     }
@@ -244,7 +331,7 @@ mod tests {
         let name = root.path().join("source/kernel.cu");
         let directories: Vec<PathBuf> = ["first", "second"].iter().map(|name| root.path().join(name)).collect();
         let found = |source: &str| {
-            let found = IncludedFiles::of(name.to_str().unwrap(), source, &directories)?;
+            let found = IncludedFiles::of(name.to_str().unwrap(), source, [].iter(), &directories)?;
             let relative = |path: &PathBuf| path.strip_prefix(root.path()).unwrap().to_str().unwrap().to_owned();
             Some(found.iter().map(|(path, _)| relative(path)).collect::<Vec<_>>())
         };

@@ -268,7 +268,7 @@ fn text_of(path: &Path) -> Result<&str> {
 /// yes.
 fn concerns_files(option: &str) -> bool {
     let option = option.trim_start();
-    // Definitions hold any text.
+    // Definitions hold any text, in which the fingerprint looks for what names files.
     if option.starts_with("-D") || option.starts_with("--define-macro") {
         return false;
     }
