@@ -214,6 +214,12 @@ impl EventCore {
             .driver()
             .event_elapsed(&context.call(operation), start.raw.live(), self.raw.live())
             .during(operation, || context.place())
+            .map_err(|error| match error.status() {
+                Status::INVALID_HANDLE => {
+                    error.with_hint("record both events before, and create them without `EventFlags::DISABLE_TIMING`")
+                }
+                _ => error,
+            })
     }
 
     /// Exports the event for another process.

@@ -187,7 +187,7 @@ pub(super) fn child_of(graph: Live<'_, GraphHandle>) -> Result<&GraphState> {
     if graph.place == Place::Body || graph.lock().marks.own_something() {
         return Err(Failure::argument(
             Status::NOT_SUPPORTED,
-            "a child can neither allocate nor have conditional nodes, nor belong to one",
+            "a graph in a node can neither allocate nor have conditional nodes, nor belong to another one",
         ));
     }
     Ok(graph)

@@ -53,8 +53,8 @@ impl CaptureScope<'_> {
     ///
     /// # Errors
     /// The body's error; [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if `condition` is empty;
-    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no conditional nodes, or if
-    /// parts would be nested more than 64 levels deep;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no conditional nodes, if
+    /// the part allocates memory, or if parts would be nested more than 64 levels deep;
     /// [`CUDA_ERROR_FILE_NOT_FOUND (301)`](crate::Status::FILE_NOT_FOUND) if the library is not found.
     #[track_caller]
     pub fn capture_if<'c, F>(&self, condition: impl Into<BufferSlice<'c, u32>>, body: F) -> Result<()>

@@ -54,7 +54,8 @@ macro_rules! edit {
             /// executable graph is dropped, it is freed behind the last launch. Follows `cuGraphAddMemAllocNode`.
             ///
             /// # Safety
-            /// Nodes that read an element follow nodes that have written it.
+            /// Nodes that use the memory follow this node, and those that read an element follow nodes that have written it: also
+            /// nodes that are added, set or moved later, by calls that are not unsafe.
             ///
             /// # Errors
             /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if `length` is 0;
@@ -93,7 +94,8 @@ macro_rules! edit {
             /// Adds a free of memory that this graph allocates.
             ///
             /// # Safety
-            /// No node that uses the memory runs after this one or concurrently with it.
+            /// No node that uses the memory runs after this one or concurrently with it, neither one that is added, set or moved later,
+            /// by calls that are not unsafe.
             ///
             /// # Errors
             /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the memory does not belong to this
