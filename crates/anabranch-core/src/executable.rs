@@ -1,14 +1,14 @@
 //! Executable graphs.
 
+mod destroy;
 mod disabled;
 mod launches;
 
 use crate::context::ContextCore;
-use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::event::WaitedByGraph;
 use crate::exclusion::Excluding;
-use crate::graph_object::GraphObject;
+use crate::graph_object::{GraphGuard, GraphObject};
 use crate::graph_traits::GraphTraits;
 use crate::host_work::{Launching, refuse_inside};
 use crate::label::Label;
@@ -20,12 +20,12 @@ use crate::reaper;
 use crate::retained::RetainedByNode;
 use crate::stream::OpenStream;
 use crate::submission::{Submission, is_ordered_for};
-use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{
     Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Live, ObjectHandle,
     Status, StreamHandle,
 };
 use anabranch_sync::{Mutex, MutexGuard};
+use destroy::{DestroyedOnDrop, Destruction};
 use launches::Launches;
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -149,20 +149,32 @@ impl ExecutableCore {
             context.require_same_driver(stream.context(), operation)?;
         }
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
-        let guard = source.lock(operation)?;
-        let traits = guard.traits();
-        // The driver crashes when it uploads a graph of which a node waits for the start of a kernel only.
-        let (flags, stream) = if traits.has_early_edges && flags.contains(InstantiateFlags::UPLOAD) {
-            refuse_upload(context, stream.unwrap_or(Live::<StreamHandle>::NULL), operation)?;
-            (flags - InstantiateFlags::UPLOAD, None)
-        } else {
-            (flags, stream)
+        let make = |guard: &GraphGuard<'_>| -> Result<_> {
+            let traits = guard.traits();
+            // The driver crashes when it uploads a graph of which a node waits for the start of a kernel only.
+            let (flags, stream) = if traits.has_early_edges && flags.contains(InstantiateFlags::UPLOAD) {
+                refuse_upload(context, stream.unwrap_or(Live::<StreamHandle>::NULL), operation)?;
+                (flags - InstantiateFlags::UPLOAD, None)
+            } else {
+                (flags, stream)
+            };
+            let handle = context
+                .driver()
+                .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
+                .during(operation, || source.place())
+                .map_err(|error| explain_instantiation(error, upload))?;
+            Ok((handle, traits))
         };
-        let handle = context
-            .driver()
-            .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
-            .during(operation, || source.place())
-            .map_err(|error| explain_instantiation(error, upload))?;
+        let mut guard = source.lock(operation)?;
+        let mut made = make(&guard);
+        // A graph that allocates memory has one executable graph at a time.
+        if made.as_ref().is_err_and(|error| error.status() == Status::NOT_SUPPORTED) && source.has_executables_left() {
+            drop(guard);
+            reaper::comes_about(|| !source.has_executables_left());
+            guard = source.lock(operation)?;
+            made = make(&guard);
+        }
+        let (handle, traits) = made?;
         let (retained, left) = (guard.retained().clone(), guard.left().to_vec());
         let (values, has_captured_memory) = (guard.values().len(), guard.has_captured_memory());
         drop(guard);
@@ -536,37 +548,11 @@ impl Drop for ExecutableCore {
         let (retained, launches) = (std::mem::take(&mut state.retained), std::mem::take(&mut state.launches));
         let (source, left) = (self.source.clone(), std::mem::take(&mut self.left));
         let handle = DestroyedOnDrop { context: self.context.clone(), handle: self.handle };
-        // A driver may wait for launches in this call, while others wait for the call. Memory of the graph is not there for its next
-        // executable graph before the call.
-        let is_destroyed_behind = self.context.keeps_others_waiting() && !self.has_captured_memory;
+        let when = Destruction::of(&self.context, state.traits.has_conditions, self.has_captured_memory);
         reaper::now_or_later(move || {
             launches.free_left(source.frees(), &left);
-            if is_destroyed_behind {
-                return launches.drop_behind((handle, retained, source));
-            }
-            drop(handle);
-            if !retained.all().is_empty() {
-                launches.drop_behind((retained, source));
-            }
+            when.destroy(&launches, handle, retained, source);
         });
-    }
-}
-
-/// The handle of an executable graph that nobody has any more.
-struct DestroyedOnDrop {
-    context: Arc<ContextCore>,
-    handle: ExecutableGraphHandle,
-}
-
-impl Drop for DestroyedOnDrop {
-    fn drop(&mut self) {
-        let (context, operation) = (&self.context, "destroying an executable graph");
-        let call = context.call(operation);
-        // SAFETY: the executable graph that owned the handle was dropped, so this is its last use.
-        let destroyed = with_relaxed_capture_mode(context.driver(), || unsafe {
-            context.driver().executable_destroy(&call, self.handle)
-        });
-        drop_error::report(destroyed.during(operation, || context.place()));
     }
 }
 

@@ -217,6 +217,7 @@ impl GraphObject {
         let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
         let node = guard.enter(added.node);
         guard.note(edges);
+        guard.note(GraphTraits::of_node(&parameters));
         guard.add_conditional(node, conditional, added.bodies);
         Ok(node)
     }

@@ -72,6 +72,8 @@ pub struct GraphObject {
 struct Tree {
     state: Mutex<TreeState>,
     frees: Arc<GraphFrees>,
+    /// How many executable graphs were dropped and are not destroyed, because their context is not idle.
+    executables_left: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -138,9 +140,27 @@ impl GraphObject {
             handle: AtomicUsize::new(handle.as_raw()),
             id,
             around: SmallVec::new(),
-            tree: Arc::new(Tree { state, frees: GraphFrees::new() }),
+            tree: Arc::new(Tree { state, frees: GraphFrees::new(), executables_left: AtomicUsize::new(0) }),
             label: Label::new(context, ObjectHandle::Graph(handle)),
         })
+    }
+
+    /// Whether an executable graph of it was dropped, and is not destroyed before its context is idle.
+    pub fn has_executables_left(&self) -> bool {
+        self.tree.executables_left.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn leave_executable(&self) {
+        self.tree.executables_left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_destroyed_executable(&self) {
+        self.tree.executables_left.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Notes that it may have nodes which this library does not know.
+    pub fn note_unknown_nodes(&self) {
+        self.tree.state.lock().traits.add(GraphTraits::of_unknown_nodes());
     }
 
     /// Where memory is freed that launches have left allocated.

@@ -9,12 +9,19 @@ pub struct GraphTraits {
     pub has_early_edges: bool,
     /// Whether a node may wait for something that the host does, or for work of another context or process, which may.
     pub waits_for_host: bool,
+    /// Whether a node may be conditional.
+    pub has_conditions: bool,
 }
 
 impl GraphTraits {
     /// Those of edges.
     pub fn of_edges(edges: impl IntoIterator<Item = EdgeData>) -> Self {
-        Self { has_early_edges: edges.into_iter().any(|data| data != EdgeData::default()), waits_for_host: false }
+        Self { has_early_edges: edges.into_iter().any(|data| data != EdgeData::default()), ..Self::default() }
+    }
+
+    /// Those of nodes that are not known.
+    pub fn of_unknown_nodes() -> Self {
+        Self { waits_for_host: true, has_conditions: true, ..Self::default() }
     }
 
     /// Those of a node, without its edges and the graph in it.
@@ -26,12 +33,13 @@ impl GraphTraits {
             }
             _ => false,
         };
-        Self { has_early_edges: false, waits_for_host }
+        Self { waits_for_host, has_conditions: matches!(parameters, NodeParameters::Conditional(_)), ..Self::default() }
     }
 
     /// Those of both.
     pub fn add(&mut self, other: Self) {
         self.has_early_edges |= other.has_early_edges;
         self.waits_for_host |= other.waits_for_host;
+        self.has_conditions |= other.has_conditions;
     }
 }

@@ -80,6 +80,7 @@ impl Graph {
         // SAFETY: the caller promises that nobody else uses or destroys the graph, and that what its nodes refer to lives as long as
         // it can run.
         let object = unsafe { GraphObject::new(context.core(), handle, id, NodeTable::new(id), Retained::default()) };
+        object.note_unknown_nodes();
         Self::from_object(object)
     }
 

@@ -13,7 +13,8 @@ mod layer;
 mod one_lock;
 
 use anabranch::{
-    CaptureMode, Context, ContextFlags, Graph, NodeWork, Signal, Stream, WaitCondition, flush_deferred_drops,
+    CaptureMode, ConditionalKind, Context, ContextFlags, Graph, NodeWork, Signal, Stream, WaitCondition,
+    flush_deferred_drops,
 };
 use common::{assert_ends, until};
 use layer::Layer;
@@ -313,5 +314,55 @@ fn safety_151_an_executable_graph_is_destroyed_behind_its_launches() {
         stream.synchronize().unwrap();
         drop(executable);
         assert_eq!(layer.executables_destroyed(), 6);
+    });
+}
+
+/// With conditional nodes, NVIDIA's driver waits for all work of the context, whether the graph was launched or not.
+#[test]
+fn safety_157_an_executable_graph_with_conditions_is_destroyed_while_its_context_is_idle() {
+    assert_ends(|| {
+        let layer = Layer::default();
+        let context = layer.context();
+        let [stream, other] = [(); 2].map(|()| context.create_stream().unwrap());
+        let by_hand = {
+            let mut graph = context.create_graph().unwrap();
+            let value = graph.create_conditional(Some(1)).unwrap();
+            let node = graph.add_conditional((), value, ConditionalKind::If, 1).unwrap();
+            graph.body(node, 0).unwrap().add((), NodeWork::empty()).unwrap();
+            graph
+        };
+        let allocating = {
+            let mut graph = context.create_graph().unwrap();
+            let value = graph.create_conditional(Some(1)).unwrap();
+            graph.add_conditional((), value, ConditionalKind::If, 1).unwrap();
+            stream
+                .capture_into(&mut graph, (), CaptureMode::Relaxed, |scope| scope.allocate_zeroed::<u32>(8).map(drop))
+                .unwrap();
+            graph
+        };
+        let condition = stream.upload(&[1u32]).unwrap();
+        let captured = stream.capture(CaptureMode::Relaxed, |scope| scope.capture_if(&condition, |_| Ok(()))).unwrap();
+        for graph in [&by_hand, &captured, &allocating] {
+            for launched in [false, true] {
+                let destroyed = layer.executables_destroyed();
+                let executable = graph.instantiate().unwrap();
+                if launched {
+                    executable.launch(&stream).unwrap();
+                    stream.synchronize().unwrap();
+                }
+                let waiting = Waiting::launch(&other);
+                drop(executable);
+                flush_deferred_drops();
+                assert_eq!(layer.executables_destroyed(), destroyed, "another stream has work");
+                waiting.release();
+                other.synchronize().unwrap();
+                // A graph that allocates memory has one at a time: this waits until the other one is destroyed.
+                drop(graph.instantiate().unwrap());
+                until("the executable graph is destroyed", || {
+                    flush_deferred_drops();
+                    layer.executables_destroyed() == destroyed + 2
+                });
+            }
+        }
     });
 }

@@ -104,6 +104,7 @@ impl CaptureState {
         let mut inner = self.inner.lock();
         inner.levels = inner.levels.max(levels);
         inner.conditions_open += 1;
+        inner.traits.has_conditions = true;
         self.open_conditions.fetch_add(1, Ordering::Relaxed);
         drop(inner);
         let (has_open_parts, parts) = (Cell::new(true), RefCell::default());
