@@ -146,7 +146,7 @@ impl GraphObject {
     }
 
     /// Whether an executable graph of it was dropped, and is not destroyed before its context is idle.
-    pub fn has_executables_left(&self) -> bool {
+    pub(crate) fn has_executables_left(&self) -> bool {
         self.tree.executables_left.load(Ordering::Acquire) > 0
     }
 
