@@ -5,7 +5,9 @@ use crate::case::{Failed, Verdict, equal, status_of};
 use crate::environment::Environment;
 use crate::live::Owner;
 use anabranch::hal::GraphNodeKind;
-use anabranch::{CaptureMode, CaptureStatus, DevicePointer, Error, Event, Graph, Result, Status, Stream};
+use anabranch::{
+    CaptureMode, CaptureStatus, DevicePointer, Error, Event, Graph, Result, Status, Stream, flush_deferred_drops,
+};
 
 pub(super) const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
 
@@ -130,6 +132,9 @@ pub(super) fn usable(environment: &Environment, streams: &[&Stream]) -> Verdict 
     equal("an unsafe call of this thread", unsafe_call(environment), OK)?;
     equal("an unsafe call of another thread", elsewhere(|| unsafe_call(environment))?, OK)?;
     equal("synchronizing the context", answer(environment.context().synchronize()), OK)?;
+    // Memory that a dropped graph has retained is freed in stream order in the background: work that streams get later.
+    flush_deferred_drops();
+    equal("synchronizing the context again", answer(environment.context().synchronize()), OK)?;
     for stream in streams {
         equal("the status of a stream", stream.capture_status()?, CaptureStatus::None)?;
         equal("whether a stream is complete", stream.query()?, true)?;
