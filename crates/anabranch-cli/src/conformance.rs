@@ -43,13 +43,16 @@ pub(crate) fn run(options: &ConformanceOptions) -> Result<ExitCode, Failure> {
     let count_calls = options.count_calls;
     let isolation = move |case: &Case| isolation::run(&device, case, count_calls);
     let progress = Progress::new(cases.len());
-    let mut summary = Summary::default();
+    let (mut summary, mut failed) = (Summary::default(), Vec::new());
     for case in &cases {
         progress.begin(case.name);
         let report = runner.run(case, &isolation);
         settle();
         summary.count(&report);
         progress.step(|| if options.json { output::json_line(&report) } else { output::line(&report) })?;
+        if report.outcome == "failed" {
+            failed.push(report);
+        }
     }
     drop(progress);
     if options.json {
@@ -60,6 +63,8 @@ pub(crate) fn run(options: &ConformanceOptions) -> Result<ExitCode, Failure> {
         }
         output::json_line(&line)?;
     } else {
+        // Again, where they are seen behind a thousand others.
+        failed.iter().try_for_each(output::line)?;
         output::line(&summary)?;
         for (group, methods) in calls.iter().flat_map(CallCounts::groups) {
             methods.iter().try_for_each(|(method, calls)| output::line(&format!("{calls:>9}  {group}::{method}")))?;
