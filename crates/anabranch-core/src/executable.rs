@@ -570,8 +570,8 @@ fn refuse_upload(context: &Arc<ContextCore>, stream: Live<'_, StreamHandle>, ope
 fn explain_instantiation(error: Error, upload: Option<&OpenStream>) -> Error {
     match error.status() {
         Status::NOT_SUPPORTED => error.with_hint(
-            "a graph that allocates memory has one executable at a time, and conditional bodies hold only kernels, copies, \
-             fills, children, empty and conditional nodes",
+            "a graph that allocates or frees memory or has conditional nodes has one executable graph at a time, and conditional \
+             bodies hold only kernels, copies, fills, children, empty and conditional nodes",
         ),
         _ if !upload.is_some_and(|stream| stream.is_capturing()) => error.of_another_capture(),
         _ => error,
