@@ -18,6 +18,8 @@ mod names;
 mod pass;
 mod phases;
 mod reals;
+mod scope;
+mod signature;
 mod slots;
 pub(crate) mod table;
 mod warp;
@@ -27,6 +29,7 @@ use std::collections::HashMap;
 pub(crate) use crate::machine::Width;
 use crate::machine::{Select, Slot};
 use crate::ops::control::NO_GUARD;
+use crate::position::{ParseError, Parsed, Position};
 use crate::syntax::{Constant, Function};
 use crate::types::Scalar;
 
@@ -35,6 +38,9 @@ pub(crate) use check::Checked;
 use improve::Kind;
 use modifiers::Modifiers;
 pub(crate) use names::{Declared, Item, Items};
+use scope::Scope;
+use signature::Formal;
+pub(crate) use signature::Signature;
 use slots::SlotMap;
 
 /// Why a function cannot be executed.
@@ -170,7 +176,6 @@ struct Register {
     scalar: Scalar,
     /// How many parts it has: 1, or those of a vector.
     vector: u32,
-    count: Option<u64>,
     declaration: u32,
 }
 
@@ -178,8 +183,9 @@ struct Register {
 #[derive(Clone, Copy, Debug)]
 enum Local {
     Register(Register),
-    /// A variable of local memory, or a parameter of a function, in the frame's part.
-    Frame(Place),
+    /// A variable of local memory, or a parameter of a function, in the frame's part, and what it is in calls if it can be
+    /// passed.
+    Frame(Place, Option<Formal>),
     /// A parameter of the kernel, at this offset.
     Parameter(Place),
     /// A shared variable of the function.
@@ -188,7 +194,7 @@ enum Local {
     /// A table of targets.
     Targets(u32),
     /// A prototype.
-    Prototype,
+    Prototype(u32),
 }
 
 /// The most bytes of registers that a function may have in a frame.
@@ -199,7 +205,7 @@ pub(crate) struct Lower<'m, 'a> {
     items: &'m mut Items<'a>,
     kernel: bool,
     code: Code,
-    scopes: Vec<HashMap<&'a str, Local>>,
+    scopes: Vec<Scope<'a>>,
     declarations: u32,
     /// Of registers: by their declaration, their number in it, and their part.
     slots: HashMap<(u32, u64, u32), Slot>,
@@ -213,6 +219,9 @@ pub(crate) struct Lower<'m, 'a> {
     label_uses: Vec<u32>,
     /// The tables of targets that are declared: their numbers, or why they cannot be used.
     declared_tables: Vec<Lowered<u32>>,
+    prototypes: Vec<Signature>,
+    /// What makes the text no PTX.
+    invalid: Option<ParseError>,
     /// Results of the function that are registers.
     register_results: Vec<pass::Passed>,
     guard: Slot,
@@ -229,12 +238,16 @@ pub(crate) struct Lower<'m, 'a> {
 }
 
 /// Lowers a function that has a body.
-pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code {
+///
+/// # Errors
+///
+/// A body that is no PTX. What is only not supported is in the [refusals](Code::refusals).
+pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Parsed<Code> {
     let mut lower = Lower {
         items,
         kernel: function.kernel,
         code: Code::default(),
-        scopes: vec![HashMap::new()],
+        scopes: vec![Scope::default()],
         declarations: 0,
         slots: HashMap::new(),
         constants: HashMap::new(),
@@ -244,6 +257,8 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code 
         labels: Vec::new(),
         label_uses: Vec::new(),
         declared_tables: Vec::new(),
+        prototypes: Vec::new(),
+        invalid: None,
         register_results: Vec::new(),
         guard: NO_GUARD,
         guard_negate: false,
@@ -255,10 +270,18 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code 
         widths: SlotMap::default(),
     };
     lower.function(function);
-    lower.code
+    match lower.invalid {
+        Some(error) => Err(error),
+        None => Ok(lower.code),
+    }
 }
 
 impl<'a> Lower<'_, 'a> {
+    /// Notes why the text is no PTX.
+    fn invalid(&mut self, at: Position, what: impl Into<String>) {
+        self.invalid.get_or_insert_with(|| ParseError::new(at, what));
+    }
+
     fn refuse(&mut self, line: u32, what: impl Into<String>) {
         // A text that is hostile may have as many as it has instructions, and each takes memory.
         if self.code.refusals.len() < 1000 {

@@ -1,13 +1,14 @@
 //! A parsed module: what it contains, and what of it can be executed.
 
+mod declarations;
 mod reach;
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::lower::{Code, Item, Items, Refusal, Value, lower};
+use crate::lower::{Code, Item, Items, Refusal, Signature, Value, lower};
 use crate::parse::parse;
 use crate::position::{ParseError, Parsed};
-use crate::syntax::{Constant, File, Function as Written, Initial, Linkage, Variable as Declaration};
+use crate::syntax::{Constant, Function as Written, Initial, Linkage, Variable as Declaration};
 use crate::types::{Scalar, Space};
 use reach::Groups;
 
@@ -140,25 +141,20 @@ impl Module {
         let file = parse(text)?;
         let mut items = Items::default();
         let mut variables = Vec::new();
-        for declaration in &file.variables {
+        let declared = declarations::variables(&file)?;
+        for declaration in &declared {
             declare_variable(&mut items, &mut variables, declaration)?;
         }
-        let written = declare_functions(&mut items, &file)?;
-        for (name, target) in &file.aliases {
-            if let Some(Item::Function(function)) = items.by_name.get(target).copied() {
-                items.by_name.insert(name, Item::Function(function));
-            }
-        }
-        let types = |function: &&Written<'_>| function.parameters.iter().map(|parameter| parameter.scalar).collect();
-        items.formals = written.iter().map(types).collect();
+        let written = declarations::functions(&mut items, &file)?;
+        items.signatures = written.iter().map(|function| Signature::of(function)).collect();
         let mut left = INITIAL_LIMIT;
-        for (variable, declaration) in variables.iter_mut().zip(&file.variables) {
+        for (variable, declaration) in variables.iter_mut().zip(&declared) {
             fill(&items, variable, declaration, &mut left)?;
         }
         let mut functions = Vec::new();
         for (index, function) in written.iter().enumerate() {
             items.current = index as u32;
-            let code = lower(&mut items, function);
+            let code = lower(&mut items, function)?;
             functions.push(finish(function, code)?);
         }
         for own in &items.variables[variables.len()..] {
@@ -315,9 +311,7 @@ fn declare_variable<'a>(
         return error("a register or a parameter outside of functions");
     }
     let number = variables.len() as u32;
-    if let Some(Item::Function(_)) = items.by_name.insert(declaration.name, Item::Variable(number)) {
-        return error("a variable with the name of a function");
-    }
+    items.by_name.insert(declaration.name, Item::Variable(number));
     items.variables.push(crate::lower::Declared {
         name: declaration.name,
         space: declaration.space,
@@ -339,33 +333,6 @@ fn declare_variable<'a>(
         addresses: Vec::new(),
     });
     Ok(())
-}
-
-/// Names functions; a definition replaces declarations before and after it.
-fn declare_functions<'f, 'a>(items: &mut Items<'a>, file: &'f File<'a>) -> Parsed<Vec<&'f Written<'a>>> {
-    let mut written: Vec<&Written<'a>> = Vec::new();
-    for function in &file.functions {
-        match items.by_name.get(function.name) {
-            Some(Item::Variable(_)) => {
-                return Err(ParseError::new(function.at, "a function with the name of a variable"));
-            }
-            Some(Item::Function(index)) => {
-                let earlier = &mut written[*index as usize];
-                if earlier.body.is_some() && function.body.is_some() {
-                    let name = function.name;
-                    return Err(ParseError::new(function.at, format!("a second body of the function `{name:.60}`")));
-                }
-                if function.body.is_some() {
-                    *earlier = function;
-                }
-            }
-            None => {
-                items.by_name.insert(function.name, Item::Function(written.len() as u32));
-                written.push(function);
-            }
-        }
-    }
-    Ok(written)
 }
 
 /// What is public of a function.

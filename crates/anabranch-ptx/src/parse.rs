@@ -10,7 +10,7 @@ mod expression;
 
 use crate::lex::{Lexer, Token};
 use crate::position::{ParseError, Parsed, Position};
-use crate::syntax::{File, Function, Linkage};
+use crate::syntax::{Alias, File, Function, Linkage};
 use crate::types::Space;
 
 /// The longest text that is accepted, in bytes.
@@ -183,9 +183,9 @@ impl<'a> Parser<'a> {
             "pragma" => self.skip_statement(),
             "alias" => {
                 self.advance()?;
-                let name = self.word("a name")?;
+                let (at, name) = (self.at, self.word("a name")?);
                 self.expect(b',')?;
-                file.aliases.push((name, self.word("a function")?));
+                file.aliases.push(Alias { at, name, target: self.word("a function")? });
                 self.expect(b';')
             }
             "loc" => self.location().map(|_| ()),

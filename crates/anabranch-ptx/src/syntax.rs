@@ -13,8 +13,16 @@ pub(crate) struct File<'a> {
     pub(crate) sources: Vec<(u64, &'a str)>,
     pub(crate) variables: Vec<Variable<'a>>,
     pub(crate) functions: Vec<Function<'a>>,
-    /// `.alias` directives: a name, and the function that it is another name of.
-    pub(crate) aliases: Vec<(&'a str, &'a str)>,
+    pub(crate) aliases: Vec<Alias<'a>>,
+}
+
+/// `.alias`: another name of a function.
+#[derive(Debug)]
+pub(crate) struct Alias<'a> {
+    pub(crate) at: Position,
+    pub(crate) name: &'a str,
+    /// The function that it names.
+    pub(crate) target: &'a str,
 }
 
 /// How a name is seen by other modules.
@@ -89,7 +97,7 @@ pub(crate) enum Constant {
 /// A statement of a function.
 #[derive(Debug)]
 pub(crate) enum Statement<'a> {
-    Label(&'a str),
+    Label(Position, &'a str),
     Instruction(Box<Instruction<'a>>),
     Variable(Box<Variable<'a>>),
     /// `.loc`: what follows is from this line of a file.
@@ -100,9 +108,18 @@ pub(crate) enum Statement<'a> {
     /// `{ … }`: names declared inside exist only there.
     Block(Vec<Statement<'a>>),
     /// `.branchtargets`, or `.calltargets`, with the label before it.
-    Targets(&'a str, Vec<&'a str>),
-    /// `.callprototype`, with the label before it. Calls are checked against the functions themselves.
-    Prototype(&'a str),
+    Targets(Position, &'a str, Vec<&'a str>),
+    /// `.callprototype`, with the label before it.
+    Prototype(Box<Prototype<'a>>),
+}
+
+/// What functions take and return that are called indirectly.
+#[derive(Debug)]
+pub(crate) struct Prototype<'a> {
+    pub(crate) at: Position,
+    pub(crate) name: &'a str,
+    pub(crate) results: Vec<Variable<'a>>,
+    pub(crate) parameters: Vec<Variable<'a>>,
 }
 
 /// An instruction.

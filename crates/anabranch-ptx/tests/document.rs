@@ -14,6 +14,11 @@ processor. This list is made from the table by which the crate selects instructi
 A module that contains what is not executed can still be loaded. Launching a kernel fails if it, or a function that it
 reaches, contains such an instruction; the error names the instruction and its line.
 
+A text that contradicts itself cannot be loaded, as with NVIDIA's assembler: a name that is declared twice in one block,
+declarations of a function or a variable that do not agree, an alias that is not a function without a body or does not name one
+that is defined in the module, a call with other numbers, types, sizes or alignments than its function or its prototype, and a store
+to a parameter of a kernel.
+
 ## Meaning
 
 * Results that are rounded to the nearest, and in the other rounding modes, are exact to the bit. NaN results of 16 and 32

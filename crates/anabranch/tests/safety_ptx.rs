@@ -1,4 +1,4 @@
-//! Classes of defects of kernels whose blocks wait for each other, on the software device. `docs/safety.md` lists them all by the
+//! Classes of defects of PTX on the software device. `docs/safety.md` lists them all by the
 //! numbers in the tests' names.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
@@ -121,4 +121,36 @@ done:
         unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 2), (&mut flag,)) }.unwrap();
         assert_eq!(stream.download(&flag).unwrap(), [1]);
     });
+}
+
+/// The answers are those of NVIDIA's assembler. `crates/anabranch-ptx/tests/declarations.rs` has all of them.
+#[test]
+fn safety_158_ptx_that_contradicts_itself_is_not_loaded() {
+    let context = context();
+    let load = |functions: &str, body: &str| {
+        let kernel = format!(".visible .entry k(.param .u64 to) {{ {body} ret; }}\n");
+        Module::load_ptx(&context, &format!(".version 8.4\n.target sm_90\n.address_size 64\n{functions}{kernel}"))
+    };
+    let foo = ".func foo(.param .b32 p) { ret; }\n";
+    let alias = ".alias bar, foo;\n";
+    load(&format!("{foo}.func bar(.param .b32 p);\n{alias}"), "call bar, (1);").unwrap();
+    for (functions, body) in [
+        (format!("{foo}.func bar(.param .b32 p) {{ trap; }}\n{alias}"), ""),
+        (format!("{foo}.global .u32 bar = 7;\n{alias}"), ""),
+        (format!("{foo}{alias}"), ""),
+        (format!(".func foo(.param .b64 p);\n{foo}"), ""),
+        (".global .u32 x = 1;\n.global .u32 x = 2;\n".to_owned(), ""),
+        (foo.to_owned(), "call foo;"),
+        (foo.to_owned(), "call foo, (1, 2);"),
+        (foo.to_owned(), ".param .b64 a; call foo, (a);"),
+        (".entry other() { ret; }\n".to_owned(), "call other;"),
+        (".entry other();\n".to_owned(), ""),
+        (String::new(), "L: L:"),
+        (String::new(), ".reg .b32 %r<4>; .reg .b64 %r1;"),
+        (String::new(), "st.param.u64 [to], 1;"),
+    ] {
+        let error = load(&functions, body).unwrap_err();
+        assert_eq!(error.status(), Status::INVALID_PTX, "{functions}{body}");
+        assert!(["line 4", "line 5", "line 6"].iter().any(|line| error.to_string().contains(line)), "{error}");
+    }
 }

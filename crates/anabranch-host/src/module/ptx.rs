@@ -8,8 +8,8 @@ use anabranch_hal::{
     Status, UsedRange,
 };
 use anabranch_ptx::{
-    BlockRun, CheckedAccess, Fault, FaultCode, Function, GlobalMemory, Hooks, Launch, Module, Options, Program,
-    Progress, Region, Size, Space,
+    BlockRun, CheckedAccess, Fault, FaultCode, Function, GlobalMemory, Hooks, Launch, Linkage, Module, Options,
+    Program, Progress, Region, Size, Space,
 };
 use std::collections::VecDeque;
 #[cfg(unix)]
@@ -57,12 +57,15 @@ pub(super) fn parse(text: &str, device_runtime: bool) -> Result<Arc<Module>> {
     }
     // What is not executed is refused when a kernel with it is launched, but what is no instruction at all is an error.
     let wrong = |refusal: &&anabranch_ptx::Refusal| refusal.what.ends_with(": no such instruction");
-    let mut externals = module.functions().iter().filter(|function| !function.defined && !function.kernel);
+    let is_external = |function: &&Function| !function.kernel || function.linkage != Linkage::Extern;
+    let mut externals = module.functions().iter().filter(|function| !function.defined).filter(is_external);
     let is_defined = |name: &str| OF_THE_DRIVER.contains(&name) || device_runtime && name == OF_THE_DEVICE_RUNTIME;
     if let Some(missing) = externals.find(|function| !is_defined(&function.name)) {
         return Err(invalid(format!(
-            "line {}: the function {} is declared and not defined",
-            missing.line, missing.name
+            "line {}: the {} {} is declared and not defined",
+            missing.line,
+            if missing.kernel { "kernel" } else { "function" },
+            missing.name
         )));
     }
     if let Some(kernel) = module.functions().iter().find(|function| function.shared_bytes > MAX_SHARED_BYTES) {

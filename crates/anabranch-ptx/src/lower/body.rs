@@ -1,13 +1,12 @@
 //! The statements of a function, in order.
 
-use std::collections::HashMap;
-
 use super::names::Declared;
 use super::pass::Passed;
 use super::table::find;
-use super::{Local, Lower, Lowered, Place, Register, Spec, Width};
+use super::{Formal, Local, Lower, Lowered, Place, Register, Scope, Signature, Spec, Width};
 use crate::ops::control::{self, NO_GUARD};
 use crate::ops::{compare, select_plain};
+use crate::position::Position;
 use crate::syntax::{Function, Initial, Instruction, Statement, Variable};
 use crate::types::Space;
 
@@ -53,9 +52,14 @@ impl<'a> Lower<'_, 'a> {
         Ok(Place { offset: start as u32, bytes: bytes as u32 })
     }
 
-    fn declare(&mut self, name: &'a str, local: Local) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(name, local);
+    fn declare(&mut self, at: Position, name: &'a str, local: Local) {
+        let is_new = self.scopes.last_mut().is_none_or(|scope| scope.declare(name, local));
+        self.is_declared(at, name, is_new);
+    }
+
+    fn is_declared(&mut self, at: Position, name: &str, is_new: bool) {
+        if !is_new {
+            self.invalid(at, format!("a second declaration of `{name:.60}` in one block"));
         }
     }
 
@@ -69,7 +73,7 @@ impl<'a> Lower<'_, 'a> {
             }
         };
         if variable.space != Space::Register {
-            self.declare(variable.name, Local::Frame(place));
+            self.declare(variable.at, variable.name, Local::Frame(place, None));
             return (place, None);
         }
         self.variable_statement(variable);
@@ -90,7 +94,7 @@ impl<'a> Lower<'_, 'a> {
                 offset = offset.checked_next_multiple_of(alignment.into()).unwrap_or(u64::MAX);
                 let place = Place { offset: offset as u32, bytes: bytes as u32 };
                 self.code.formals.push(place);
-                self.declare(parameter.name, Local::Parameter(place));
+                self.declare(parameter.at, parameter.name, Local::Parameter(place));
                 offset = offset.saturating_add(bytes);
             }
         } else {
@@ -143,24 +147,28 @@ impl<'a> Lower<'_, 'a> {
         // Names may be used before they stand in the text: labels, and tables of targets.
         for statement in statements {
             match statement {
-                Statement::Label(name) => {
+                Statement::Label(at, name) => {
                     let label = Local::Label(self.labels.len() as u32);
                     self.labels.push(None);
-                    self.declare(name, label);
+                    self.declare(*at, name, label);
                 }
-                Statement::Prototype(name) => self.declare(name, Local::Prototype),
+                Statement::Prototype(prototype) => {
+                    let number = Local::Prototype(self.prototypes.len() as u32);
+                    self.prototypes.push(Signature::of_lists(&prototype.results, &prototype.parameters));
+                    self.declare(prototype.at, prototype.name, number);
+                }
                 _ => {}
             }
         }
         for statement in statements {
-            if let Statement::Targets(name, labels) = statement {
+            if let Statement::Targets(at, name, labels) = statement {
                 let table = self.declare_table(labels);
-                self.declare(name, Local::Targets(table));
+                self.declare(*at, name, Local::Targets(table));
             }
         }
         for statement in statements {
             match statement {
-                Statement::Label(name) => {
+                Statement::Label(_, name) => {
                     if let Some((Local::Label(label), _)) = self.find(name) {
                         self.labels[label as usize] = Some(self.specs.len() as u32);
                     }
@@ -171,7 +179,7 @@ impl<'a> Lower<'_, 'a> {
                 Statement::Block(inside) => {
                     // What is declared inside exists only there, and its memory is used again.
                     let start = self.code.local_bytes;
-                    self.scopes.push(HashMap::new());
+                    self.scopes.push(Scope::default());
                     self.block(inside);
                     self.scopes.pop();
                     self.most_local = self.most_local.max(self.code.local_bytes);
@@ -188,9 +196,16 @@ impl<'a> Lower<'_, 'a> {
             Space::Register => {
                 let declaration = self.declarations;
                 self.declarations += 1;
-                let (scalar, vector, count) = (variable.scalar, variable.vector, variable.count);
-                let register = Register { scalar, vector, count, declaration };
-                self.declare(variable.name, Local::Register(register));
+                let (at, name, scalar, vector) = (variable.at, variable.name, variable.scalar, variable.vector);
+                let register = Register { scalar, vector, declaration };
+                match variable.count {
+                    Some(count) => {
+                        let scope = self.scopes.last_mut();
+                        let is_new = scope.is_none_or(|scope| scope.declare_range(name, register, count));
+                        self.is_declared(at, name, is_new);
+                    }
+                    None => self.declare(at, name, Local::Register(register)),
+                }
                 let count = variable.count.unwrap_or(1).saturating_mul(vector.into());
                 match self.code.registers.iter_mut().find(|(scalar, _)| *scalar == variable.scalar) {
                     Some((_, all)) => *all = all.saturating_add(count),
@@ -201,7 +216,10 @@ impl<'a> Lower<'_, 'a> {
                 }
             }
             Space::Local | Space::Parameter => match self.place(variable) {
-                Ok(place) => self.declare(variable.name, Local::Frame(place)),
+                Ok(place) => {
+                    let formal = (variable.space == Space::Parameter).then(|| Formal::of(variable));
+                    self.declare(variable.at, variable.name, Local::Frame(place, formal));
+                }
                 Err(what) => self.refuse(line, what),
             },
             Space::Shared => {
@@ -217,7 +235,7 @@ impl<'a> Lower<'_, 'a> {
                     dynamic: bytes == 0,
                     owner: Some(self.items.current),
                 });
-                self.declare(variable.name, Local::Variable(number));
+                self.declare(variable.at, variable.name, Local::Variable(number));
             }
             _ => self.refuse(line, "variables of this state space in functions"),
         }

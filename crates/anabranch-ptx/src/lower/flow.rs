@@ -94,14 +94,30 @@ impl<'a> Lower<'_, 'a> {
     /// Makes the call, and returns what is to be read after it.
     fn call_of(&mut self, instruction: &Instruction<'a>) -> Lowered<Vec<Passed>> {
         let mut operands = instruction.operands.iter().peekable();
-        let results = operands.next_if(|operand| matches!(operand, Operand::List(_)));
-        let (results, registers) = self.results(results)?;
+        let results = Self::list(operands.next_if(|operand| matches!(operand, Operand::List(_))))?;
         let Some(Operand::Name(name, 0)) = operands.next() else { return Err("a call of this operand".to_owned()) };
-        let arguments = operands.next_if(|operand| matches!(operand, Operand::List(_)));
-        let arguments = self.arguments(arguments, Some(name))?;
+        let arguments = Self::list(operands.next_if(|operand| matches!(operand, Operand::List(_))))?;
+        let local = self.find(name);
+        let signature = match (local, self.items.by_name.get(name)) {
+            (None, Some(Item::Function(function))) => self.items.signatures.get(*function as usize),
+            _ => match operands.next() {
+                Some(Operand::Name(prototype, 0)) => match self.find(prototype) {
+                    Some((Local::Prototype(number), _)) => self.prototypes.get(number as usize),
+                    _ => None,
+                },
+                _ => None,
+            },
+        };
+        let signature = signature.cloned();
+        if let Some(signature) = &signature {
+            self.check_call(instruction, signature, results, arguments);
+        }
+        let signature = signature.unwrap_or_default();
+        let (results, registers) = self.results(results, &signature.results)?;
+        let arguments = self.arguments(arguments, &signature.parameters)?;
         let mut site = Site { results, arguments, ..Site::default() };
         let target = self.code.sites.len() as u32;
-        if let Some((Local::Register(_), _)) = self.find(name) {
+        if let Some((Local::Register(_), _)) = local {
             let a = self.source(&Operand::Name(name, 0), Scalar::U64)?;
             self.code.sites.push(site);
             self.emit_control(Spec { a, target, ..Spec::new(select_plain::<control::Indirect>) });

@@ -238,6 +238,11 @@ impl<'a> Lower<'_, 'a> {
         if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
             return Err(format!("{} operands", instruction.operands.len()));
         }
+        if let Operand::Address(Some(name), _) = &instruction.operands[0]
+            && let Some((super::Local::Parameter(_), _)) = self.find(name)
+        {
+            self.invalid(instruction.at, format!("a store to the parameter `{name:.60}` of the kernel"));
+        }
         let parts = self.elements(&instruction.operands[1], access.vector)?;
         let width = self.common_width(&parts, scalar)?;
         let mut slots = Vec::new();

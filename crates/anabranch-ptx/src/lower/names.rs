@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{Local, Lower, Lowered, Place, Register, Spec, Value, Width, literal};
+use super::{Local, Lower, Lowered, Place, Register, Signature, Spec, Value, Width, literal};
 use crate::machine::Slot;
 use crate::ops::special::{self, DYNAMIC_SHARED, REGISTERS};
 use crate::ops::{select, select_plain};
@@ -38,8 +38,8 @@ pub(crate) struct Declared<'a> {
 pub(crate) struct Items<'a> {
     pub(crate) by_name: HashMap<&'a str, Item>,
     pub(crate) variables: Vec<Declared<'a>>,
-    /// The types of the parameters of each function.
-    pub(crate) formals: Vec<Vec<Scalar>>,
+    /// What each function takes and returns.
+    pub(crate) signatures: Vec<Signature>,
     /// The function that is being lowered.
     pub(crate) current: u32,
 }
@@ -58,23 +58,7 @@ pub(super) enum Base {
 
 impl<'a> Lower<'_, 'a> {
     pub(super) fn find(&self, name: &str) -> Option<(Local, u64)> {
-        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
-        let (prefix, number) = name.split_at(digits);
-        // Numbers with zeros before them are names of their own, as in `%r01`.
-        let index = if number.len() > 1 && number.starts_with('0') { None } else { number.parse::<u64>().ok() };
-        for scope in self.scopes.iter().rev() {
-            match scope.get(name) {
-                Some(Local::Register(Register { count: Some(_), .. })) | None => {}
-                Some(found) => return Some((*found, 0)),
-            }
-            if let Some(index) = index
-                && let Some(found @ Local::Register(Register { count: Some(count), .. })) = scope.get(prefix)
-                && index < *count
-            {
-                return Some((*found, index + 1));
-            }
-        }
-        None
+        self.scopes.iter().rev().find_map(|scope| scope.find(name))
     }
 
     /// The register of a name: its slot, and its type.
@@ -292,7 +276,7 @@ impl<'a> Lower<'_, 'a> {
                 let (slot, scalar) = self.register(name)?;
                 Ok(Base::Register(slot, Width::of(scalar)?))
             }
-            Some((Local::Frame(place), _)) => {
+            Some((Local::Frame(place, _), _)) => {
                 let start = i64::from(place.offset).saturating_add(offset);
                 let within = (0..=i64::from(place.offset + place.bytes)).contains(&start);
                 if !within || start < i64::from(place.offset) {
@@ -302,7 +286,7 @@ impl<'a> Lower<'_, 'a> {
             }
             Some((Local::Parameter(place), _)) => Ok(Base::Parameter(place)),
             Some((Local::Variable(variable), _)) => self.variable(variable, offset),
-            Some((Local::Label(_) | Local::Targets(_) | Local::Prototype, _)) => {
+            Some((Local::Label(_) | Local::Targets(_) | Local::Prototype(_), _)) => {
                 Err(format!("the address of the label `{name:.60}`"))
             }
             None => match self.items.by_name.get(name) {

@@ -2,7 +2,7 @@
 //! frame's part of local memory, as those of `.param` do.
 
 use super::element::{load_of, store_of};
-use super::{Item, Local, Lower, Lowered, Place, Spec, Width, literal};
+use super::{Formal, Local, Lower, Lowered, Place, Spec, Width, literal};
 use crate::machine::Slot;
 use crate::ops::load::{ABSOLUTE, FRAME};
 use crate::syntax::Operand;
@@ -48,7 +48,7 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    fn list<'o>(operand: Option<&'o Operand<'a>>) -> Lowered<&'o [Operand<'a>]> {
+    pub(super) fn list<'o>(operand: Option<&'o Operand<'a>>) -> Lowered<&'o [Operand<'a>]> {
         match operand {
             None => Ok(&[]),
             Some(Operand::List(list)) => Ok(list),
@@ -57,16 +57,12 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Where the arguments of a call are. Those that are in no place yet are written to one.
-    pub(super) fn arguments(&mut self, operand: Option<&Operand<'a>>, function: Option<&str>) -> Lowered<Vec<Place>> {
-        let formals = match function.and_then(|name| self.items.by_name.get(name)) {
-            Some(Item::Function(function)) => self.items.formals.get(*function as usize).cloned().unwrap_or_default(),
-            _ => Vec::new(),
-        };
+    pub(super) fn arguments(&mut self, arguments: &[Operand<'a>], formals: &[Formal]) -> Lowered<Vec<Place>> {
         let mut places = Vec::new();
-        for (index, argument) in Self::list(operand)?.iter().enumerate() {
+        for (index, argument) in arguments.iter().enumerate() {
             let own = match argument {
                 Operand::Name(name, 0) => match self.find(name) {
-                    Some((Local::Frame(place), _)) => {
+                    Some((Local::Frame(place, _), _)) => {
                         places.push(place);
                         continue;
                     }
@@ -75,7 +71,7 @@ impl<'a> Lower<'_, 'a> {
                 },
                 _ => None,
             };
-            let Some(scalar) = formals.get(index).copied().or(own) else {
+            let Some(scalar) = formals.get(index).map(|formal| formal.scalar).or(own) else {
                 return Err("an argument of a type that is not known".to_owned());
             };
             let place = self.room(scalar.bytes().into(), scalar.bytes())?;
@@ -93,12 +89,20 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Where the results of a call go, and those that are read into registers after it.
-    pub(super) fn results(&mut self, operand: Option<&Operand<'a>>) -> Lowered<(Vec<Place>, Vec<Passed>)> {
+    pub(super) fn results(
+        &mut self,
+        results: &[Operand<'a>],
+        formals: &[Formal],
+    ) -> Lowered<(Vec<Place>, Vec<Passed>)> {
         let (mut places, mut registers) = (Vec::new(), Vec::new());
-        for result in Self::list(operand)? {
+        for (index, result) in results.iter().enumerate() {
+            if let (Operand::Sink, Some(formal)) = (result, formals.get(index)) {
+                places.push(self.room(formal.bytes, formal.alignment)?);
+                continue;
+            }
             let Operand::Name(name, 0) = result else { return Err("this result of a call".to_owned()) };
             match self.find(name) {
-                Some((Local::Frame(place), _)) => places.push(place),
+                Some((Local::Frame(place, _), _)) => places.push(place),
                 Some((Local::Register(register), _)) => {
                     let scalar = register.scalar;
                     let place = self.room(scalar.bytes().into(), scalar.bytes())?;

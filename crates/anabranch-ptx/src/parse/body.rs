@@ -2,8 +2,8 @@
 
 use super::Parser;
 use crate::lex::Token;
-use crate::position::{ParseError, Parsed};
-use crate::syntax::{Instruction, Linkage, Operand, Statement};
+use crate::position::{ParseError, Parsed, Position};
+use crate::syntax::{Instruction, Linkage, Operand, Prototype, Statement};
 use crate::types::Space;
 
 impl<'a> Parser<'a> {
@@ -39,7 +39,7 @@ impl<'a> Parser<'a> {
                 let at = self.at;
                 self.advance()?;
                 if self.accept(b':')? {
-                    return self.labelled(word, found);
+                    return self.labelled(at, word, found);
                 }
                 let instruction = self.instruction(word, at, None)?;
                 found.push(instruction);
@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
     }
 
     /// What follows a label, where it belongs to the label.
-    fn labelled(&mut self, name: &'a str, found: &mut Vec<Statement<'a>>) -> Parsed<()> {
+    fn labelled(&mut self, at: Position, name: &'a str, found: &mut Vec<Statement<'a>>) -> Parsed<()> {
         match self.token {
             Token::Dot("branchtargets" | "calltargets") => {
                 self.advance()?;
@@ -78,32 +78,23 @@ impl<'a> Parser<'a> {
                     }
                 }
                 self.expect(b';')?;
-                found.push(Statement::Targets(name, names));
+                found.push(Statement::Targets(at, name, names));
             }
             Token::Dot("callprototype") => {
                 self.advance()?;
-                if self.is(b'(') {
-                    self.parameters()?;
-                }
+                let results = if self.is(b'(') { self.parameters()? } else { Vec::new() };
                 self.word("`_`")?;
-                if self.is(b'(') {
-                    self.parameters()?;
-                }
+                let parameters = if self.is(b'(') { self.parameters()? } else { Vec::new() };
                 self.directives(&mut Vec::new())?;
                 self.expect(b';')?;
-                found.push(Statement::Prototype(name));
+                found.push(Statement::Prototype(Box::new(Prototype { at, name, results, parameters })));
             }
-            _ => found.push(Statement::Label(name)),
+            _ => found.push(Statement::Label(at, name)),
         }
         Ok(())
     }
 
-    fn instruction(
-        &mut self,
-        opcode: &'a str,
-        at: crate::position::Position,
-        guard: Option<(&'a str, bool)>,
-    ) -> Parsed<Statement<'a>> {
+    fn instruction(&mut self, opcode: &'a str, at: Position, guard: Option<(&'a str, bool)>) -> Parsed<Statement<'a>> {
         let mut modifiers = Vec::new();
         while let Token::Dot(word) = self.token {
             self.advance()?;

@@ -1,0 +1,56 @@
+//! The names that one block of a function declares.
+
+use std::collections::HashMap;
+
+use super::{Local, Register};
+
+/// Names, and ranges of registers such as `%r<10>`, which are apart: `%r` is none of `%r0` to `%r9`.
+#[derive(Debug, Default)]
+pub(super) struct Scope<'a> {
+    names: HashMap<&'a str, Local>,
+    /// By what is before the number: the register, and how many there are.
+    ranges: HashMap<&'a str, (Register, u64)>,
+    /// The lowest number of single names, by what is before it.
+    lowest: HashMap<&'a str, u64>,
+}
+
+/// `%r12` as `%r` and 12. Numbers with zeros before them are names of their own, as in `%r01`.
+fn numbered(name: &str) -> Option<(&str, u64)> {
+    let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (prefix, number) = name.split_at(digits);
+    if number.len() > 1 && number.starts_with('0') { None } else { Some((prefix, number.parse().ok()?)) }
+}
+
+impl<'a> Scope<'a> {
+    /// What a name stands for, and the number of a register of a range, counted from 1.
+    pub(super) fn find(&self, name: &str) -> Option<(Local, u64)> {
+        if let Some(local) = self.names.get(name) {
+            return Some((*local, 0));
+        }
+        let (prefix, index) = numbered(name)?;
+        let (register, count) = self.ranges.get(prefix)?;
+        (index < *count).then_some((Local::Register(*register), index + 1))
+    }
+
+    /// Declares a name. Returns whether it is new.
+    pub(super) fn declare(&mut self, name: &'a str, local: Local) -> bool {
+        if self.find(name).is_some() {
+            return false;
+        }
+        if let Some((prefix, index)) = numbered(name) {
+            let lowest = self.lowest.entry(prefix).or_insert(index);
+            *lowest = index.min(*lowest);
+        }
+        self.names.insert(name, local);
+        true
+    }
+
+    /// Declares that many registers. Returns whether all are new.
+    pub(super) fn declare_range(&mut self, prefix: &'a str, register: Register, count: u64) -> bool {
+        let is_new = !self.ranges.contains_key(prefix) && self.lowest.get(prefix).is_none_or(|lowest| *lowest >= count);
+        if is_new {
+            self.ranges.insert(prefix, (register, count));
+        }
+        is_new
+    }
+}

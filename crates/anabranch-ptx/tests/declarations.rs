@@ -1,0 +1,247 @@
+//! Declarations, aliases and calls: what NVIDIA's assembler takes is taken, and what it refuses for a contradiction is refused, with
+//! the line. The answers are those of `ptxas` 12.9.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use anabranch_ptx::Module;
+use common::{Arguments, Device};
+
+const HEAD: &str = ".version 8.4\n.target sm_90\n.address_size 64\n";
+
+/// Adds one.
+const FOO: &str = ".visible .func (.param .b32 r) foo(.param .b32 p) { .reg .b32 %z; ld.param.b32 %z, [p];
+    add.u32 %z, %z, 1; st.param.b32 [r], %z; ret; }\n";
+const BAR: &str = ".visible .func (.param .b32 r) bar(.param .b32 p);\n";
+const ALIAS: &str = ".alias bar, foo;\n";
+
+fn refusal(text: &str) -> Option<String> {
+    Module::parse(&format!("{HEAD}{text}")).err().map(|error| error.to_string())
+}
+
+#[track_caller]
+fn refused(text: &str, reason: &str) {
+    let message = refusal(text).unwrap_or_else(|| panic!("this was taken:\n{text}"));
+    assert!(message.contains(reason), "{message}\n{text}");
+}
+
+#[track_caller]
+fn taken(text: &str) {
+    assert_eq!(refusal(text), None, "{text}");
+}
+
+/// Declares a body with these statements.
+fn body(statements: &str) -> String {
+    format!(".visible .entry k(.param .u64 to) {{ {statements} ret; }}\n")
+}
+
+/// What one thread writes by these statements, which leave it in `%w`.
+fn word(globals: &str, statements: &str) -> u32 {
+    let statements =
+        format!(".reg .b64 %to; .reg .b32 %w; ld.param.u64 %to, [to]; {statements} st.global.b32 [%to], %w;");
+    let mut device = Device::new(&format!("{HEAD}{globals}{}", body(&statements)));
+    let to = device.memory.allocate(4);
+    device.launch("k", 1, 1, &Arguments::new().with(to)).unwrap_or_else(|fault| panic!("{fault}"));
+    device.memory.download::<u32>(to)[0]
+}
+
+/// Calls a function with 41.
+fn call(name: &str) -> String {
+    format!("{{ .param .b32 a; .param .b32 b; st.param.b32 [a], 41; call (b), {name}, (a); ld.param.b32 %w, [b]; }}")
+}
+
+#[test]
+fn an_alias_is_its_function() {
+    let globals = format!("{FOO}{BAR}{ALIAS}.global .u64 table[2] = {{foo, bar}};\n");
+    assert_eq!(word(&globals, &call("bar")), 42);
+    let addresses = ".reg .b64 %a<3>; .reg .pred %same; mov.u64 %a0, bar; ld.global.u64 %a1, [table];
+        ld.global.u64 %a2, [table+8]; setp.eq.u64 %same, %a0, %a1; selp.u32 %w, 1, 0, %same;
+        setp.eq.u64 %same, %a1, %a2; @%same add.u32 %w, %w, 2;";
+    assert_eq!(word(&globals, addresses), 3);
+}
+
+#[test]
+fn aliases_are_declared_functions() {
+    for declaration in ["", ".visible ", ".weak ", ".extern "] {
+        taken(&format!("{FOO}{declaration}.func (.param .b32 other) bar(.param .b32 name);\n{ALIAS}"));
+    }
+    taken(&format!("{FOO}{BAR}{BAR}{}{ALIAS}{BAR}", body("")));
+    refused(&format!("{FOO}{ALIAS}"), "line 6, column 8: the alias `bar` is not declared");
+    refused(&format!("{FOO}.global .u32 bar = 7;\n{ALIAS}"), "an alias with the name of the variable `bar`");
+    refused(&format!("{FOO}{}.alias k, foo;\n", body("")), "the alias `k` is a kernel");
+    let defined = ".func (.param .b32 r) bar(.param .b32 p) { st.param.b32 [r], 1000; ret; }\n";
+    refused(&format!("{FOO}{defined}{ALIAS}"), "the alias `bar` is defined");
+    refused(&format!("{FOO}{BAR}{ALIAS}{ALIAS}"), "a second alias `bar`");
+}
+
+#[test]
+fn aliases_name_functions_of_the_module() {
+    let refused = |text: &str, reason: &str| refused(text, &format!("an alias of {reason}"));
+    refused(&format!("{BAR}.alias bar, nope;\n"), "`nope`, which is not declared");
+    refused(&format!("{BAR}.global .u32 x;\n.alias bar, x;\n"), "`x`, which is a variable");
+    refused(&format!("{BAR}.alias bar, bar;\n"), "`bar`, which is an alias itself");
+    refused(
+        ".func bar(.param .u64 to);\n.entry k(.param .u64 to) { ret; }\n.alias bar, k;\n",
+        "the function `k`, which is a kernel",
+    );
+    refused(
+        &format!("{BAR}.extern .func (.param .b32 r) nope(.param .b32 p);\n.alias bar, nope;\n"),
+        "the function `nope`, which is not defined",
+    );
+    refused(&format!("{}{BAR}{ALIAS}", FOO.replace(".visible", ".weak")), "the function `foo`, which is weak");
+    let second = BAR.replace("bar", "second");
+    for order in [".alias bar, foo;\n.alias second, bar;\n", ".alias second, bar;\n.alias bar, foo;\n"] {
+        refused(&format!("{FOO}{BAR}{second}{order}"), "`bar`, which is an alias itself");
+    }
+}
+
+#[test]
+fn declarations_agree() {
+    let pairs = [
+        ("bar(.param .b32 p)", "bar(.param .b32 p, .param .b32 q)"),
+        ("bar(.param .b32 p)", "bar(.param .b64 p)"),
+        ("bar(.param .b32 p)", "bar(.param .f32 p)"),
+        ("bar(.param .u32 p)", "bar(.param .s32 p)"),
+        ("bar(.reg .b32 p)", "bar(.param .b32 p)"),
+        ("bar(.param .b8 p[8])", "bar(.param .b8 p[16])"),
+        ("bar(.param .align 4 .b8 p[8])", "bar(.param .align 8 .b8 p[8])"),
+        ("bar(.param .align 4 .b8 p[4])", "bar(.param .b32 p)"),
+        ("(.param .b32 r) bar(.param .b32 p)", "bar(.param .b32 p)"),
+        ("(.param .b32 r) bar(.param .b32 p)", "(.param .b64 r) bar(.param .b32 p)"),
+    ];
+    for (one, other) in pairs {
+        for (one, other) in [(one, other), (other, one)] {
+            refused(&format!(".func {one};\n.func {other} {{ ret; }}\n"), "do not agree: it has other");
+            refused(
+                &format!(".func {one} {{ ret; }}\n.func {};\n.alias alias, bar;\n", other.replace("bar", "alias")),
+                "do not agree",
+            );
+        }
+    }
+    refused(".entry bar(.param .b32 p);\n.entry bar(.param .b64 p) { ret; }\n", "line 5, column 8: the function `bar`");
+    refused(".func bar(.param .b32 p);\n.entry bar(.param .b32 p) { ret; }\n", "it is a kernel in one of them only");
+    taken(".func bar(.param .b32 p);\n.func bar(.param .align 4 .b32 q);\n.func bar(.param .b32 r) { ret; }\n");
+    taken(".entry bar(.param .u64 p);\n.entry bar(.param .u64 .ptr .global .align 4 p) { ret; }\n");
+}
+
+#[test]
+fn variables_are_defined_once() {
+    refused(".global .u32 x;\n.global .u32 x;\n", "line 5, column 14: a second definition of the variable `x`");
+    refused(".extern .global .u32 x;\n.visible .global .u64 x;\n", "another type or space than in line 4");
+    refused(".extern .global .u32 x[3];\n.visible .global .u32 x[4];\n", "another type or space");
+    refused(".global .u32 bar;\n.func bar() { ret; }\n", "a function with the name of a variable");
+    taken(".extern .shared .align 4 .b8 x[];\n.extern .shared .align 16 .b8 x[];\n");
+    let (declared, defined) = (".extern .global .u32 x[];\n", ".visible .global .u32 x[2] = {5, 7};\n");
+    for globals in
+        [format!("{declared}{defined}"), format!("{defined}{declared}"), format!("{declared}{defined}{declared}")]
+    {
+        assert_eq!(word(&globals, "ld.global.b32 %w, [x+4];"), 7);
+    }
+}
+
+#[test]
+fn names_are_declared_once_in_a_block() {
+    let twice = [
+        ".reg .b32 %a; .reg .b32 %a;",
+        ".reg .b32 %a; .reg .b64 %a;",
+        ".reg .b32 %a<4>; .reg .b32 %a2;",
+        ".reg .b32 %a2; .reg .b32 %a<4>;",
+        ".reg .b32 %a<4>; .reg .b64 %a<2>;",
+        ".reg .b32 to;",
+        ".reg .b32 x; .shared .b32 x;",
+        ".shared .b32 x; .shared .b32 x;",
+        ".local .b32 x; .local .b32 x;",
+        ".param .b32 x; .param .b32 x;",
+        "L: L:",
+        ".reg .b32 L; L:",
+        "P: .callprototype _ (.param .b32 a); P:",
+        "L: T: .branchtargets L; T:",
+    ];
+    for statements in twice {
+        refused(&body(statements), "a second declaration of `");
+        refused(&body(&format!("{{ {statements} .reg .b32 to; .reg .u32 to; }}")), "in one block");
+    }
+    refused(".entry k(.param .b32 a, .param .b32 a) { ret; }\n", "line 4, column 37: a second declaration of `a`");
+    refused(".func bar(.reg .b32 p) { .reg .b32 p; ret; }\n", "a second declaration of `p`");
+    refused(".func (.param .b32 p) bar(.param .b32 p) { ret; }\n", "a second declaration of `p`");
+    let once = [
+        ".reg .b32 %a; { .reg .b64 %a; }",
+        "{ .reg .b32 to; }",
+        ".reg .b32 %a<4>; .reg .b32 %a4;",
+        ".reg .b32 %a4; .reg .b32 %a<4>;",
+        ".reg .b32 %tid;",
+        "{ L: } { L: }",
+    ];
+    for statements in once {
+        taken(&format!(".global .u32 x;\n{}", body(&format!(".reg .b32 x; {statements}"))));
+    }
+    // A name without a number is none of the range.
+    assert_eq!(word("", ".reg .b32 %w<3>; mov.b32 %w0, 4; mov.b32 %w2, 5; add.u32 %w, %w0, %w2;"), 9);
+}
+
+#[test]
+fn calls_agree_with_the_function() {
+    let scalar = ".func (.param .b32 r) bar(.param .b32 p) { st.param.b32 [r], 5; ret; }\n";
+    let unsigned = ".func bar(.param .u32 p) { ret; }\n";
+    let array = ".func bar(.param .align 4 .b8 p[8]) { ret; }\n";
+    let none = ".func bar() { ret; }\n";
+    let variable = ".global .b32 x;\n.func bar(.param .b64 p) { ret; }\n";
+    for (function, statements, reason) in [
+        (scalar, ".param .b32 a; call (a), bar;", "a call with 0 of 1 argument"),
+        (scalar, ".param .b32 a; call (a), bar, (a, a);", "a call with 2 of 1 argument"),
+        (scalar, "call bar, (7);", "a call with 0 of 1 result"),
+        (none, ".param .b32 a; call (a), bar;", "a call with 1 of 0 results"),
+        (scalar, ".param .b64 b; call (b), bar, (7);", "whose result 1 has another type, size or alignment"),
+        (scalar, ".reg .b64 b; call (b), bar, (7);", "whose result 1 has another type"),
+        (scalar, ".param .b32 a; .param .b64 b; call (a), bar, (b);", "whose argument 1 has another type"),
+        (scalar, ".param .b32 a; .param .align 4 .b8 b[4]; call (a), bar, (b);", "whose argument 1 has another type"),
+        (scalar, ".param .b32 a; .reg .b64 b; mov.b64 b, 1; call (a), bar, (b);", "whose argument 1 has another type"),
+        (scalar, ".param .b32 a; .reg .b16 b; mov.b16 b, 1; call (a), bar, (b);", "whose argument 1 has another type"),
+        (unsigned, ".param .f32 a; call bar, (a);", "whose argument 1 has another type"),
+        (unsigned, ".reg .f32 a; mov.f32 a, 0f00000000; call bar, (a);", "whose argument 1 has another type"),
+        (array, ".param .align 4 .b8 a[4]; call bar, (a);", "whose argument 1 has another type"),
+        (array, ".param .align 4 .b8 a[16]; call bar, (a);", "whose argument 1 has another type"),
+        (array, ".param .align 2 .b8 a[8]; call bar, (a);", "whose argument 1 has another type"),
+        (array, "call bar, (7);", "a number for the array that is argument 1"),
+        (variable, "call bar, (x);", "`x` as argument 1 of a call"),
+        (variable, "call bar, (bar);", "`bar` as argument 1 of a call"),
+        (variable, "call bar, (to);", "`to` as argument 1 of a call"),
+        (variable, ".local .b64 a; call bar, (a);", "`a` as argument 1 of a call"),
+        (".entry bar() { ret; }\n", "call bar;", "a call of a kernel"),
+    ] {
+        refused(&format!("{function}{}", body(statements)), reason);
+    }
+    refused(
+        ".func bar(.param .b32 p) { ret; }\n.func foo(.param .b32 p) { call bar, (p); ret; }\n",
+        "`p` as argument 1 of a call",
+    );
+    for (function, statements) in [
+        (scalar, ".param .f32 a; call (a), bar, (a);"),
+        (scalar, ".reg .f32 a; mov.f32 a, 0f00000000; call (a), bar, (a);"),
+        (unsigned, ".param .s32 a; st.param.s32 [a], 1; call bar, (a);"),
+        (array, ".param .align 4 .b8 a[8]; call bar, (a);"),
+        (".func bar(.reg .b32 p) { ret; }\n", ".param .b32 a; call bar, (a);"),
+    ] {
+        taken(&format!("{function}{}", body(statements)));
+    }
+    assert_eq!(word(scalar, "mov.b32 %w, 3; call (_), bar, (7);"), 3);
+}
+
+#[test]
+fn indirect_calls_agree_with_their_prototype() {
+    let prototype = ".reg .b64 f; mov.u64 f, foo; P: .callprototype (.param .b32 r) _ (.param .b32 p);";
+    assert_eq!(word(FOO, &format!("{prototype} call (%w), f, (6), P;")), 7);
+    let refused = |statements: &str, reason: &str| {
+        refused(&format!("{FOO}{}", body(&format!("{prototype} {statements}"))), reason)
+    };
+    refused("call (_), f, P;", "a call with 0 of 1 argument");
+    refused("call f, (6), P;", "a call with 0 of 1 result");
+    refused(".param .b64 a; call (_), f, (a), P;", "whose argument 1 has another type");
+}
+
+#[test]
+fn parameters_of_kernels_are_not_written() {
+    refused(&body("st.param.u64 [to], 7;"), "line 4, column 37: a store to the parameter `to` of the kernel");
+    refused(&body("st.param.v2.b32 [to], {1, 2};"), "a store to the parameter `to`");
+}
