@@ -381,24 +381,35 @@ impl<'a> Lower<'_, 'a> {
 }
 
 /// The bits of a number as a value of a type.
-pub(crate) fn literal(constant: Constant, scalar: Scalar) -> u64 {
+pub(crate) fn literal(constant: Constant, scalar: Scalar) -> Lowered<u64> {
     use crate::float::{f64_to_bf16, f64_to_f16};
-    match scalar {
+    let name = scalar.name();
+    match (constant, scalar) {
+        (Constant::Integer(_), Scalar::F32 | Scalar::F64) => {
+            return Err(format!(
+                "an integer for the type .{name}, which takes numbers such as 1.0, 0f3F800000 and 0d3FF0000000000000"
+            ));
+        }
+        (Constant::Integer(_), _) | (_, Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64) => {}
+        (Constant::Single(_), Scalar::B32) | (Constant::Double(_), Scalar::B64) => {}
+        _ => return Err(format!("a floating-point number for the type .{name}")),
+    }
+    Ok(match scalar {
         Scalar::F32 => match constant {
             Constant::Single(bits) => bits.into(),
             Constant::Double(bits) => (f64::from_bits(bits) as f32).to_bits().into(),
-            Constant::Integer(value) => (value as f32).to_bits().into(),
+            Constant::Integer(value) => value as u64,
         },
         Scalar::F64 => match constant {
             Constant::Single(bits) => f64::from(f32::from_bits(bits)).to_bits(),
             Constant::Double(bits) => bits,
-            Constant::Integer(value) => (value as f64).to_bits(),
+            Constant::Integer(value) => value as u64,
         },
         Scalar::F16 | Scalar::Bf16 => {
             let value = match constant {
                 Constant::Single(bits) => f64::from(f32::from_bits(bits)),
                 Constant::Double(bits) => f64::from_bits(bits),
-                Constant::Integer(value) => return value as u64 & 0xffff,
+                Constant::Integer(value) => return Ok(value as u64 & 0xffff),
             };
             u64::from(if scalar == Scalar::F16 { f64_to_f16(value) } else { f64_to_bf16(value) })
         }
@@ -407,5 +418,5 @@ pub(crate) fn literal(constant: Constant, scalar: Scalar) -> u64 {
             Constant::Single(bits) => bits.into(),
             Constant::Double(bits) => bits,
         },
-    }
+    })
 }

@@ -5,11 +5,11 @@ mod reach;
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::lower::{Code, Item, Items, Refusal, Signature, Value, lower};
+use crate::lower::{Code, Item, Items, Refusal, Signature, Value, literal, lower};
 use crate::parse::parse;
 use crate::position::{ParseError, Parsed};
-use crate::syntax::{Constant, Function as Written, Initial, Linkage, Variable as Declaration};
-use crate::types::{Scalar, Space};
+use crate::syntax::{Function as Written, Initial, Linkage, Variable as Declaration};
+use crate::types::{Meaning, Scalar, Space};
 use reach::Groups;
 
 /// How many refusals a kernel has of other functions, at most.
@@ -310,6 +310,15 @@ fn declare_variable<'a>(
     if matches!(declaration.space, Space::Register | Space::Parameter) {
         return error("a register or a parameter outside of functions");
     }
+    if bytes == 0 && declaration.space == Space::Shared && declaration.linkage != Linkage::Extern {
+        return error("a shared variable that has no size and is not `.extern`");
+    }
+    if declaration.initial.is_some() && declaration.linkage == Linkage::Extern {
+        return error("an initial value of a variable that is `.extern`");
+    }
+    if declaration.initial.is_some() && !matches!(declaration.space, Space::Global | Space::Constant) {
+        return error("an initial value of a variable that is neither `.global` nor `.const`");
+    }
     let number = variables.len() as u32;
     items.by_name.insert(declaration.name, Item::Variable(number));
     items.variables.push(crate::lower::Declared {
@@ -438,7 +447,7 @@ impl Writer<'_, '_> {
                 Ok(())
             }
             Initial::Constant(constant) => {
-                let bits = bits(*constant, scalar);
+                let bits = literal(*constant, scalar).map_err(|what| ParseError::new(place, what))?;
                 self.reserve(at + size)?;
                 let size = (size as usize).min(8);
                 self.variable.initial[at as usize..at as usize + size].copy_from_slice(&bits.to_le_bytes()[..size]);
@@ -452,15 +461,14 @@ impl Writer<'_, '_> {
                         return Err(ParseError::new(*position, format!("the name `{name:.60}` is not declared")));
                     }
                 };
+                if scalar.meaning() == Meaning::Float || size < 8 && *mask == u64::MAX {
+                    let message = format!("the address of `{name:.60}` as a value of type .{}", scalar.name());
+                    return Err(ParseError::new(*position, message));
+                }
                 self.reserve(at + size)?;
                 self.variable.addresses.push((at, size.min(8) as u32, value, *generic, *mask));
                 Ok(())
             }
         }
     }
-}
-
-/// The bits of a number in memory.
-fn bits(constant: Constant, scalar: Scalar) -> u64 {
-    crate::lower::literal(constant, scalar)
 }

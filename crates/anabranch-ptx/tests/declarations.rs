@@ -245,3 +245,72 @@ fn parameters_of_kernels_are_not_written() {
     refused(&body("st.param.u64 [to], 7;"), "line 4, column 37: a store to the parameter `to` of the kernel");
     refused(&body("st.param.v2.b32 [to], {1, 2};"), "a store to the parameter `to`");
 }
+
+#[test]
+fn initial_values_are_of_the_type() {
+    refused(".global .f32 x = 7;\n", "line 4, column 14: an integer for the type .f32");
+    refused(".global .u32 x[2] = {1, 1.5};\n", "a floating-point number for the type .u32");
+    refused(".global .b64 x = 0f3f800000;\n", "a floating-point number for the type .b64");
+    refused(".global .u32 y;\n.global .b16 x = y;\n", "line 5, column 18: the address of `y` as a value of type .b16");
+    refused(".global .u32 y;\n.global .f64 x = y;\n", "the address of `y` as a value of type .f64");
+    refused(".shared .u32 x = 5;\n", "an initial value of a variable that is neither `.global` nor `.const`");
+    refused(".extern .global .u32 x = 5;\n", "an initial value of a variable that is `.extern`");
+    refused(&body(".shared .u32 x = 5;"), "an initial value of `x`, which is shared");
+    taken(".global .f32 x[3] = {1.0, 0f3f800000, 0d3ff0000000000000};\n.global .f64 y[2] = {1.0, 0f3f800000};\n");
+    taken(".global .b32 x = 0f3f800000;\n.global .b64 y[2] = {1.5, x};\n.global .u8 z = 300;\n");
+}
+
+#[test]
+fn shared_variables_without_a_size_are_external() {
+    refused(".shared .u32 x[];\n", "line 4, column 14: a shared variable that has no size");
+    refused(&body(".shared .u32 x[];"), "`x`, which has no size and is not `.extern`");
+    taken(&format!(".extern .shared .u32 x[];\n{}", body("")));
+}
+
+#[test]
+fn numbers_are_of_the_type() {
+    let refusal = |instruction: &str| {
+        let registers =
+            ".reg .b16 %h<3>; .reg .b32 %r<3>; .reg .b64 %d<3>; .reg .f32 %f<3>; .reg .f64 %e<3>; .reg .pred %p<3>;";
+        let module = Module::parse(&format!("{HEAD}{}", body(&format!("{registers} {instruction}")))).unwrap();
+        module.kernel("k").unwrap().refusals.first().map(|refusal| refusal.what.clone())
+    };
+    for instruction in [
+        "mov.f32 %f1, 1;",
+        "mov.f32 %f1, 0x3f800000;",
+        "mul.f64 %e1, %e2, 2;",
+        "setp.eq.f32 %p1, %f1, 0;",
+        "st.global.v2.f32 [%d1], {1, 2};",
+        "atom.global.add.f32 %f1, [%d1], 1;",
+    ] {
+        let refusal = refusal(instruction).unwrap_or_else(|| panic!("{instruction}"));
+        assert!(refusal.contains("an integer for the type .f"), "{refusal}");
+    }
+    for instruction in [
+        "mov.u32 %r1, 0f3f800000;",
+        "mov.b32 %r1, 1.5;",
+        "mov.b64 %d1, 0f3f800000;",
+        "mov.b16 %h1, 0f3f800000;",
+        "add.u32 %r1, %r2, 1.5;",
+        "bar.sync 1.5;",
+        "cvt.rn.f32.u32 %f1, 1.5;",
+        "atom.global.add.u32 %r1, [%d1], 0f3f800000;",
+    ] {
+        let refusal = refusal(instruction).unwrap_or_else(|| panic!("{instruction}"));
+        assert!(refusal.contains("a floating-point number for the type ."), "{refusal}");
+    }
+    for instruction in [
+        "mov.b32 %r1, 0f3f800000;",
+        "mov.b64 %d1, 1.5;",
+        "mov.b64 %d1, {0f3f800000, 0f40000000};",
+        "and.b32 %r1, %r2, 0f3f800000;",
+        "add.f32 %f1, %f2, 1.0;",
+        "add.f64 %e1, %e2, 0f3f800000;",
+        "slct.f32.f32 %f1, 1.0, 2.0, 1.0;",
+        "shf.l.wrap.b32 %r1, 0f3f800000, 1, 3;",
+        "cvt.rn.f32.s32 %f1, 1;",
+        "cvt.rzi.s32.f32 %r1, 1.5;",
+    ] {
+        assert_eq!(refusal(instruction), None, "{instruction}");
+    }
+}

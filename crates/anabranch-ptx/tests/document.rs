@@ -16,8 +16,10 @@ reaches, contains such an instruction; the error names the instruction and its l
 
 A text that contradicts itself cannot be loaded, as with NVIDIA's assembler: a name that is declared twice in one block,
 declarations of a function or a variable that do not agree, an alias that is not a function without a body or does not name one
-that is defined in the module, a call with other numbers, types, sizes or alignments than its function or its prototype, and a store
-to a parameter of a kernel.
+that is defined in the module, a call with other numbers, types, sizes or alignments than its function or its prototype, an initial
+value of another type, and a store to a parameter of a kernel. An instruction with an integer where it takes a floating-point number, or
+the other way round, is not executed. Registers may have any type of the size that an instruction takes, and what is named may be declared
+further down, which NVIDIA's assembler refuses.
 
 ## Meaning
 

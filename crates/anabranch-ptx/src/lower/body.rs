@@ -7,7 +7,7 @@ use super::{Formal, Local, Lower, Lowered, Place, Register, Scope, Signature, Sp
 use crate::ops::control::{self, NO_GUARD};
 use crate::ops::{compare, select_plain};
 use crate::position::Position;
-use crate::syntax::{Function, Initial, Instruction, Statement, Variable};
+use crate::syntax::{Function, Initial, Instruction, Linkage, Statement, Variable};
 use crate::types::Space;
 
 /// The size and the alignment of a variable.
@@ -226,6 +226,15 @@ impl<'a> Lower<'_, 'a> {
                 let Some((bytes, alignment)) = layout(variable) else {
                     return self.refuse(line, "a variable of this size");
                 };
+                if bytes == 0 && variable.linkage != Linkage::Extern {
+                    self.invalid(
+                        variable.at,
+                        format!("`{:.60}`, which has no size and is not `.extern`", variable.name),
+                    );
+                }
+                if variable.initial.is_some() {
+                    self.invalid(variable.at, format!("an initial value of `{:.60}`, which is shared", variable.name));
+                }
                 let number = self.items.variables.len() as u32;
                 self.items.variables.push(Declared {
                     name: variable.name,

@@ -248,7 +248,7 @@ impl<'a> Lower<'_, 'a> {
         let mut slots = Vec::new();
         for part in &parts {
             slots.push(match part {
-                Operand::Constant(constant) => self.bits(width, super::literal(*constant, scalar))?,
+                Operand::Constant(constant) => self.bits(width, super::literal(*constant, scalar)?)?,
                 part => self.any_source(part, scalar)?.0,
             });
         }

@@ -150,7 +150,7 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn source(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<Slot> {
         let width = Width::of(scalar)?;
         match operand {
-            Operand::Constant(constant) => self.bits(width, literal(*constant, scalar)),
+            Operand::Constant(constant) => self.bits(width, literal(*constant, scalar)?),
             Operand::Part(name, part) => match self.held_of(operand, width)? {
                 Some(slot) => Ok(slot),
                 None => self.special(name, part, width),

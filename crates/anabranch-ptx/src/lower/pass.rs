@@ -78,7 +78,7 @@ impl<'a> Lower<'_, 'a> {
             let (slot, width) = match argument {
                 Operand::Constant(constant) => {
                     let width = Width::of(scalar)?;
-                    (self.bits(width, literal(*constant, scalar))?, width)
+                    (self.bits(width, literal(*constant, scalar)?)?, width)
                 }
                 argument => self.any_source(argument, scalar)?,
             };
