@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::lower::{Code, Item, Items, Refusal, Signature, Value, literal, lower};
 use crate::parse::parse;
 use crate::position::{ParseError, Parsed};
-use crate::syntax::{Function as Written, Initial, Linkage, Variable as Declaration};
+use crate::syntax::{Constant, Function as Written, Initial, Linkage, Variable as Declaration};
 use crate::types::{Meaning, Scalar, Space};
 use reach::Groups;
 
@@ -385,6 +385,16 @@ fn finish(function: &Written<'_>, code: Code) -> Parsed<Function> {
     })
 }
 
+/// The bits of a number as an initial value. Those without a type of their own have the bits of a float, as assemblers have it.
+fn initial_bits(constant: Constant, scalar: Scalar) -> Result<u64, String> {
+    Ok(match (constant, scalar) {
+        (Constant::Double(bits), Scalar::B32) => (f64::from_bits(bits) as f32).to_bits().into(),
+        (Constant::Single(bits), Scalar::B8 | Scalar::B16 | Scalar::B64) => bits.into(),
+        (Constant::Double(bits), Scalar::B8 | Scalar::B16) => bits,
+        _ => literal(constant, scalar)?,
+    })
+}
+
 /// Writes the initial contents of a variable.
 fn fill(items: &Items<'_>, variable: &mut Variable, declaration: &Declaration<'_>, left: &mut u64) -> Parsed<()> {
     let Some(initial) = &declaration.initial else { return Ok(()) };
@@ -447,7 +457,7 @@ impl Writer<'_, '_> {
                 Ok(())
             }
             Initial::Constant(constant) => {
-                let bits = literal(*constant, scalar).map_err(|what| ParseError::new(place, what))?;
+                let bits = initial_bits(*constant, scalar).map_err(|what| ParseError::new(place, what))?;
                 self.reserve(at + size)?;
                 let size = (size as usize).min(8);
                 self.variable.initial[at as usize..at as usize + size].copy_from_slice(&bits.to_le_bytes()[..size]);

@@ -1,9 +1,11 @@
 //! Declarations, aliases and calls: what NVIDIA's assembler takes is taken, and what it refuses for a contradiction is refused, with
-//! the line. The answers are those of `ptxas` 12.9.
+//! the line. The answers are those of `ptxas` 12.9; `ANABRANCH_PTXAS` names one that is asked again.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
+
+use std::process::Command;
 
 use anabranch_ptx::Module;
 use common::{Arguments, Device};
@@ -17,7 +19,15 @@ const BAR: &str = ".visible .func (.param .b32 r) bar(.param .b32 p);\n";
 const ALIAS: &str = ".alias bar, foo;\n";
 
 fn refusal(text: &str) -> Option<String> {
-    Module::parse(&format!("{HEAD}{text}")).err().map(|error| error.to_string())
+    let text = format!("{HEAD}{text}");
+    let refusal = Module::parse(&text).err().map(|error| error.to_string());
+    if let Some(assembler) = std::env::var_os("ANABRANCH_PTXAS") {
+        let asked =
+            Command::new(assembler).args(["-arch", "sm_90", "-o", "/dev/null", "--input-as-string", &text]).output();
+        let output = asked.unwrap();
+        assert_eq!(output.status.success(), refusal.is_none(), "{text}\n{refusal:?}\n{output:?}");
+    }
+    refusal
 }
 
 #[track_caller]
@@ -38,11 +48,16 @@ fn body(statements: &str) -> String {
 
 /// What one thread writes by these statements, which leave it in `%w`.
 fn word(globals: &str, statements: &str) -> u32 {
+    word_with(globals, statements, 0)
+}
+
+/// With that many bytes of dynamic shared memory.
+fn word_with(globals: &str, statements: &str, shared: u32) -> u32 {
     let statements =
         format!(".reg .b64 %to; .reg .b32 %w; ld.param.u64 %to, [to]; {statements} st.global.b32 [%to], %w;");
     let mut device = Device::new(&format!("{HEAD}{globals}{}", body(&statements)));
     let to = device.memory.allocate(4);
-    device.launch("k", 1, 1, &Arguments::new().with(to)).unwrap_or_else(|fault| panic!("{fault}"));
+    device.launch_with("k", 1, 1, shared, &Arguments::new().with(to)).unwrap_or_else(|fault| panic!("{fault}"));
     device.memory.download::<u32>(to)[0]
 }
 
@@ -92,7 +107,9 @@ fn aliases_name_functions_of_the_module() {
     refused(&format!("{}{BAR}{ALIAS}", FOO.replace(".visible", ".weak")), "the function `foo`, which is weak");
     let second = BAR.replace("bar", "second");
     for order in [".alias bar, foo;\n.alias second, bar;\n", ".alias second, bar;\n.alias bar, foo;\n"] {
-        refused(&format!("{FOO}{BAR}{second}{order}"), "`bar`, which is an alias itself");
+        // The assembler refuses them where they are used.
+        let user = body(&format!(".reg .b32 %w; {}", call("second")));
+        refused(&format!("{FOO}{BAR}{second}{order}{user}"), "`bar`, which is an alias itself");
     }
 }
 
@@ -250,14 +267,21 @@ fn parameters_of_kernels_are_not_written() {
 fn initial_values_are_of_the_type() {
     refused(".global .f32 x = 7;\n", "line 4, column 14: an integer for the type .f32");
     refused(".global .u32 x[2] = {1, 1.5};\n", "a floating-point number for the type .u32");
-    refused(".global .b64 x = 0f3f800000;\n", "a floating-point number for the type .b64");
     refused(".global .u32 y;\n.global .b16 x = y;\n", "line 5, column 18: the address of `y` as a value of type .b16");
     refused(".global .u32 y;\n.global .f64 x = y;\n", "the address of `y` as a value of type .f64");
     refused(".shared .u32 x = 5;\n", "an initial value of a variable that is neither `.global` nor `.const`");
     refused(".extern .global .u32 x = 5;\n", "an initial value of a variable that is `.extern`");
     refused(&body(".shared .u32 x = 5;"), "an initial value of `x`, which is shared");
     taken(".global .f32 x[3] = {1.0, 0f3f800000, 0d3ff0000000000000};\n.global .f64 y[2] = {1.0, 0f3f800000};\n");
-    taken(".global .b32 x = 0f3f800000;\n.global .b64 y[2] = {1.5, x};\n.global .u8 z = 300;\n");
+    taken(".global .b32 x = 0f3f800000;\n.global .b64 y[2] = {1.5, 0f3f800000};\n.global .u8 z = 300;\n");
+    for (variable, bits) in [
+        (".b32 x = 1.5;", 0x3fc0_0000),
+        (".b32 x = 0f3f800000;", 0x3f80_0000),
+        (".align 4 .b64 x = 0f3f800000;", 0x3f80_0000),
+        (".align 4 .b16 x[2] = {0f3f804321, 1.5};", 0x4321),
+    ] {
+        assert_eq!(word(&format!(".global {variable}\n"), "ld.global.b32 %w, [x];"), bits, "{variable}");
+    }
 }
 
 #[test]
@@ -312,5 +336,36 @@ fn numbers_are_of_the_type() {
         "cvt.rzi.s32.f32 %r1, 1.5;",
     ] {
         assert_eq!(refusal(instruction), None, "{instruction}");
+    }
+}
+
+/// The bytes are those that the assembler writes for the same initial values.
+#[test]
+fn integers_of_constant_expressions_have_signs_or_not() {
+    for (expression, value) in [
+        ("(7 % 4) - 5 > 0 ? 1 : 2", 1),
+        ("(7 & 3) - 5 > 0 ? 1 : 2", 2),
+        ("(7U & 3) - 5 > 0 ? 1 : 2", 1),
+        ("((-(4 ? 9 : 8U)) / 3)", -3i32 as u32),
+        ("((-(0 ? 9U : 8)) / 2)", -4i32 as u32),
+        ("(~0) > 0 ? 1 : 2", 1),
+    ] {
+        let globals = format!(".global .align 8 .u64 x = {expression};\n");
+        assert_eq!(word(&globals, "ld.global.u32 %w, [x];"), value, "{expression}");
+        assert_eq!(refusal(&globals), None);
+    }
+}
+
+#[test]
+fn names_of_shared_variables_say_where_they_are() {
+    for variable in [".shared .u32 s[4];", ".extern .shared .u32 s[];"] {
+        for (globals, own) in [(variable, ""), ("", variable)] {
+            let statements = format!(
+                "{own} .reg .b32 %x; st.shared.u32 [s], 1; st.shared.u32 [s+4], 5; st.u32 [s], 3; atom.add.u32 %x, [s+4], 2;
+                 red.add.u32 [s+4], 10; ld.u32 %w, [s]; mad.lo.u32 %w, %w, 100, %x; ld.volatile.shared.u32 %x, [s+4];
+                 mad.lo.u32 %w, %w, 100, %x;"
+            );
+            assert_eq!(word_with(&format!("{globals}\n"), &statements, 16), 30_517);
+        }
     }
 }

@@ -62,6 +62,8 @@ impl<'a> Lower<'_, 'a> {
             _ => return Err("this operand as an address".to_owned()),
         };
         let mut code = match space {
+            // The name of a shared variable says where it is.
+            None if name.is_some_and(|name| self.is_shared(name)) => SHARED,
             None => GENERIC,
             Some(Space::Global) => GLOBAL,
             Some(Space::Shared) => SHARED,
@@ -105,6 +107,15 @@ impl<'a> Lower<'_, 'a> {
         }
         spec.flags |= code;
         Ok(())
+    }
+
+    fn is_shared(&self, name: &str) -> bool {
+        let number = match (self.find(name), self.items.by_name.get(name)) {
+            (Some((super::Local::Variable(number), _)), _) => number,
+            (None, Some(super::Item::Variable(number))) => *number,
+            _ => return false,
+        };
+        self.items.variables.get(number as usize).is_some_and(|variable| variable.space == Space::Shared)
     }
 
     fn fence(&mut self) {

@@ -87,14 +87,8 @@ impl Parser<'_> {
         let first = self.nested(Self::conditional)?;
         self.expect(b':')?;
         let second = self.nested(Self::conditional)?;
-        let chosen = if condition != 0 { first } else { second };
-        // Of two integers of which one has no sign, neither has.
-        Ok(match (first, second) {
-            (Number::Unsigned(_), Number::Signed(_)) | (Number::Signed(_), Number::Unsigned(_)) => {
-                chosen.bits().map_or(chosen, Number::Unsigned)
-            }
-            _ => chosen,
-        })
+        // With its own type, whatever the other is.
+        Ok(if condition != 0 { first } else { second })
     }
 
     fn level(&mut self, level: usize) -> Parsed<Number> {
@@ -220,7 +214,8 @@ impl Parser<'_> {
     }
 }
 
-/// What an operator makes of integers with signs. The results of bitwise operators and of `%` have none.
+/// What an operator makes of integers with signs. The result of `%` has none. That of bitwise operators has one, which NVIDIA's
+/// assembler has otherwise than its manual.
 fn of_signed(operator: &str, a: i64, b: i64) -> Result<Number, String> {
     Ok(match operator {
         "<" => Number::truth(a < b),
@@ -234,6 +229,9 @@ fn of_signed(operator: &str, a: i64, b: i64) -> Result<Number, String> {
         "*" => Number::Signed(a.wrapping_mul(b)),
         "/" if b == 0 => return Err("a division by zero".to_owned()),
         "/" => Number::Signed(a.wrapping_div(b)),
+        "|" => Number::Signed(a | b),
+        "^" => Number::Signed(a ^ b),
+        "&" => Number::Signed(a & b),
         _ => return of_unsigned(operator, a.cast_unsigned(), b.cast_unsigned()),
     })
 }
@@ -260,7 +258,7 @@ fn of_unsigned(operator: &str, a: u64, b: u64) -> Result<Number, String> {
         "*" => Number::Unsigned(a.wrapping_mul(b)),
         _ if b == 0 => return Err("a division by zero".to_owned()),
         "/" => Number::Unsigned(a / b),
-        _ => Number::Signed((a % b).cast_signed()),
+        _ => Number::Unsigned(a % b),
     })
 }
 
