@@ -25,6 +25,7 @@ pub(crate) mod table;
 mod warp;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 pub(crate) use crate::machine::Width;
 use crate::machine::{Select, Slot};
@@ -219,7 +220,7 @@ pub(crate) struct Lower<'m, 'a> {
     label_uses: Vec<u32>,
     /// The tables of targets that are declared: their numbers, or why they cannot be used.
     declared_tables: Vec<Lowered<u32>>,
-    prototypes: Vec<Signature>,
+    prototypes: Vec<Rc<Signature>>,
     /// What makes the text no PTX.
     invalid: Option<ParseError>,
     /// Results of the function that are registers.
@@ -383,40 +384,22 @@ impl<'a> Lower<'_, 'a> {
 /// The bits of a number as a value of a type.
 pub(crate) fn literal(constant: Constant, scalar: Scalar) -> Lowered<u64> {
     use crate::float::{f64_to_bf16, f64_to_f16};
-    let name = scalar.name();
-    match (constant, scalar) {
-        (Constant::Integer(_), Scalar::F32 | Scalar::F64) => {
+    let half = |value: f64| u64::from(if scalar == Scalar::F16 { f64_to_f16(value) } else { f64_to_bf16(value) });
+    Ok(match (scalar, constant) {
+        (Scalar::F32 | Scalar::F64, Constant::Integer(_)) => {
+            let name = scalar.name();
             return Err(format!(
                 "an integer for the type .{name}, which takes numbers such as 1.0, 0f3F800000 and 0d3FF0000000000000"
             ));
         }
-        (Constant::Integer(_), _) | (_, Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64) => {}
-        (Constant::Single(_), Scalar::B32) | (Constant::Double(_), Scalar::B64) => {}
-        _ => return Err(format!("a floating-point number for the type .{name}")),
-    }
-    Ok(match scalar {
-        Scalar::F32 => match constant {
-            Constant::Single(bits) => bits.into(),
-            Constant::Double(bits) => (f64::from_bits(bits) as f32).to_bits().into(),
-            Constant::Integer(value) => value as u64,
-        },
-        Scalar::F64 => match constant {
-            Constant::Single(bits) => f64::from(f32::from_bits(bits)).to_bits(),
-            Constant::Double(bits) => bits,
-            Constant::Integer(value) => value as u64,
-        },
-        Scalar::F16 | Scalar::Bf16 => {
-            let value = match constant {
-                Constant::Single(bits) => f64::from(f32::from_bits(bits)),
-                Constant::Double(bits) => f64::from_bits(bits),
-                Constant::Integer(value) => return Ok(value as u64 & 0xffff),
-            };
-            u64::from(if scalar == Scalar::F16 { f64_to_f16(value) } else { f64_to_bf16(value) })
-        }
-        _ => match constant {
-            Constant::Integer(value) => value as u64,
-            Constant::Single(bits) => bits.into(),
-            Constant::Double(bits) => bits,
-        },
+        (Scalar::F32 | Scalar::B32, Constant::Single(bits)) => bits.into(),
+        (Scalar::F32, Constant::Double(bits)) => (f64::from_bits(bits) as f32).to_bits().into(),
+        (Scalar::F64, Constant::Single(bits)) => f64::from(f32::from_bits(bits)).to_bits(),
+        (Scalar::F64 | Scalar::B64, Constant::Double(bits)) => bits,
+        (Scalar::F16 | Scalar::Bf16, Constant::Integer(value)) => value as u64 & 0xffff,
+        (Scalar::F16 | Scalar::Bf16, Constant::Single(bits)) => half(f64::from(f32::from_bits(bits))),
+        (Scalar::F16 | Scalar::Bf16, Constant::Double(bits)) => half(f64::from_bits(bits)),
+        (_, Constant::Integer(value)) => value as u64,
+        _ => return Err(format!("a floating-point number for the type .{}", scalar.name())),
     })
 }

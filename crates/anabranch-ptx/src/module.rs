@@ -146,7 +146,7 @@ impl Module {
             declare_variable(&mut items, &mut variables, declaration)?;
         }
         let written = declarations::functions(&mut items, &file)?;
-        items.signatures = written.iter().map(|function| Signature::of(function)).collect();
+        items.signatures = written.iter().map(|function| Signature::of(function).into()).collect();
         let mut left = INITIAL_LIMIT;
         for (variable, declaration) in variables.iter_mut().zip(&declared) {
             fill(&items, variable, declaration, &mut left)?;

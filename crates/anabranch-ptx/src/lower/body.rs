@@ -154,7 +154,7 @@ impl<'a> Lower<'_, 'a> {
                 }
                 Statement::Prototype(prototype) => {
                     let number = Local::Prototype(self.prototypes.len() as u32);
-                    self.prototypes.push(Signature::of_lists(&prototype.results, &prototype.parameters));
+                    self.prototypes.push(Signature::of_lists(&prototype.results, &prototype.parameters).into());
                     self.declare(prototype.at, prototype.name, number);
                 }
                 _ => {}

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::{Local, Lower, Lowered, Place, Register, Signature, Spec, Value, Width, literal};
 use crate::machine::Slot;
@@ -38,8 +39,8 @@ pub(crate) struct Declared<'a> {
 pub(crate) struct Items<'a> {
     pub(crate) by_name: HashMap<&'a str, Item>,
     pub(crate) variables: Vec<Declared<'a>>,
-    /// What each function takes and returns.
-    pub(crate) signatures: Vec<Signature>,
+    /// What each function takes and returns. A call has it without a copy, however long it is.
+    pub(crate) signatures: Vec<Rc<Signature>>,
     /// The function that is being lowered.
     pub(crate) current: u32,
 }
