@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{Buffer, CaptureMode, ConditionalKind, Graph, GraphNodeKind, Status, Stream};
+use anabranch::{Buffer, CaptureMode, ConditionalKind, Graph, GraphNodeKind, RecaptureChanges, Status, Stream};
 use common::{checked_host, host, is_behind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -301,4 +301,16 @@ fn children_that_threads_capture_at_the_same_time_are_all_kept() {
     assert_eq!(read(&stream, &shared), 1);
     assert!(own.iter().all(|memory| read(&stream, memory) == 2));
     assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+#[test]
+fn children_are_not_captured_again() {
+    let stream = host().create_stream().unwrap();
+    let mut word = number(&stream, 0);
+    let child = filling(&stream, &mut word, 1);
+    let mut graph = stream.capture(MODE, |scope| scope.capture_child(&child)).unwrap();
+    assert_eq!(graph.nodes().unwrap().len(), 1);
+    let again = stream.recapture(&mut graph, RecaptureChanges::Any, MODE, |scope| scope.capture_child(&child));
+    assert_eq!(again.unwrap_err().status(), Status::NOT_SUPPORTED);
+    assert_eq!(graph.nodes().unwrap().len(), 0);
 }

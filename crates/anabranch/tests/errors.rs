@@ -167,6 +167,17 @@ fn launches_that_do_not_fit_the_device() {
 }
 
 #[test]
+fn a_graph_with_conditions_has_one_executable_graph() {
+    let stream = host().create_stream().unwrap();
+    let (wanted, mut word) = (stream.upload(&[1u32]).unwrap(), stream.upload(&[0u32]).unwrap());
+    let graph = stream
+        .capture(CaptureMode::Global, |scope| scope.capture_if(&wanted, |part| part.fill(&mut word, 1u32)))
+        .unwrap();
+    let _first = graph.instantiate().unwrap();
+    says(&graph.instantiate().unwrap_err(), Status::NOT_SUPPORTED, &["conditional nodes has one executable graph"]);
+}
+
+#[test]
 fn out_of_memory() {
     let stream = host().create_stream().unwrap();
     says(&stream.allocate_zeroed::<u8>(1 << 50).unwrap_err(), Status::OUT_OF_MEMORY, &["allocating", "trim"]);

@@ -15,8 +15,8 @@ impl Stream {
     ///
     /// The body must make the same nodes in the same order, with the same edges; `changes` says what they may do
     /// differently. If it makes others, or fewer, the recapture fails, and a new, empty graph is in the place of the graph
-    /// afterwards. If the body fails behind the last node, the graph is captured again all the same. Allocations and
-    /// conditions are not captured again. The graph retains what its nodes used before, too, until it is dropped.
+    /// afterwards. If the body fails behind the last node, the graph is captured again all the same. Allocations,
+    /// conditions and child graphs are not captured again. The graph retains what its nodes used before, too, until it is dropped.
     ///
     /// ```
     /// use anabranch::{CaptureMode, RecaptureChanges};
@@ -47,7 +47,8 @@ impl Stream {
     /// (901)`](crate::Status::STREAM_CAPTURE_INVALIDATED) for work behind such a call;
     /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver is older than CUDA 13.3, which
     /// [`Capabilities::RECAPTURE`](crate::Capabilities::RECAPTURE) says, or if the graph allocates memory or has conditional
-    /// nodes, and then the graph stays as it was.
+    /// nodes, and then the graph stays as it was. The same status is that of a child graph that the body captures, which makes
+    /// other nodes than the graph has, as above.
     #[track_caller]
     pub fn recapture<F>(
         &self,
