@@ -124,7 +124,8 @@ fn a_fault_names_the_place_and_leaves_no_result() {
 #[test]
 fn a_module_that_cannot_be_loaded_is_said_once() {
     let folder = Folder::new();
-    let lacking = ".version 7.0\n.target sm_70\n.address_size 64\n.extern .func missing();\n.entry k() { ret; }\n";
+    let lacking =
+        ".version 7.0\n.target sm_70\n.address_size 64\n.extern .func missing();\n.entry k() { call missing; ret; }\n";
     std::fs::write(folder.path("lacking.ptx"), lacking).unwrap();
     let output = folder.anabranch(&["run", "lacking.ptx", "--kernel=k", "--grid=1", "--block=1", "--device=host"]);
     assert_one_sentence(&output, 1, &["lacking.ptx", "line 4", "(218)"]);

@@ -201,8 +201,8 @@ impl<'a> Lexer<'a> {
             return Ok(Token::Double(value.to_bits()));
         }
         let word = self.word(|_| false);
-        let digits = word.trim_end_matches(['u', 'U', 'l', 'L']);
-        self.unsigned = word[digits.len()..].contains(['u', 'U']);
+        let digits = word.strip_suffix('U').unwrap_or(word);
+        self.unsigned = digits.len() < word.len();
         let (radix, digits) = match digits.as_bytes() {
             [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
             [b'0', b'b' | b'B', ..] => (2, &digits[2..]),

@@ -42,7 +42,9 @@ pub use fault::{Detail, Fault, FaultCode};
 pub use lower::Refusal;
 pub use machine::{LOCAL_WINDOW, Level, PARAMETER_WINDOW, SHARED_WINDOW, detect};
 pub use memory::{Access, AccessKind, DirectMemory, GlobalMemory, Region};
-pub use module::{Function, INITIAL_LIMIT, Module, Parameter, STATIC_SHARED_LIMIT, VARIABLE_LIMIT, Variable};
+pub use module::{
+    CONSTANT_LIMIT, Function, INITIAL_LIMIT, Module, Parameter, STATIC_SHARED_LIMIT, VARIABLE_LIMIT, Variable,
+};
 pub use parse::{NESTING_LIMIT, TEXT_LIMIT};
 pub use position::{ParseError, Position};
 pub use program::Program;

@@ -21,6 +21,7 @@ mod reals;
 mod scope;
 mod signature;
 mod slots;
+mod space;
 pub(crate) mod table;
 mod warp;
 
@@ -34,7 +35,7 @@ use crate::position::{ParseError, Parsed, Position};
 use crate::syntax::{Constant, Function};
 use crate::types::Scalar;
 
-pub(crate) use body::{layout, size_of_open_array};
+pub(crate) use body::{element, layout, size_of_open_array};
 pub(crate) use check::Checked;
 use improve::Kind;
 use modifiers::Modifiers;
@@ -184,9 +185,8 @@ struct Register {
 #[derive(Clone, Copy, Debug)]
 enum Local {
     Register(Register),
-    /// A variable of local memory, or a parameter of a function, in the frame's part, and what it is in calls if it can be
-    /// passed.
-    Frame(Place, Option<Formal>),
+    /// A variable in the frame's part of local memory.
+    Frame(Place, Framed),
     /// A parameter of the kernel, at this offset.
     Parameter(Place),
     /// A shared variable of the function.
@@ -196,6 +196,19 @@ enum Local {
     Targets(u32),
     /// A prototype.
     Prototype(u32),
+}
+
+/// What a variable in the frame's part of local memory is.
+#[derive(Clone, Copy, Debug)]
+enum Framed {
+    /// A local variable. An array has the size of an element.
+    Local(Option<u32>),
+    /// A parameter of the function.
+    Parameter,
+    /// A result of the function.
+    Result,
+    /// A `.param` variable of the body, which is passed to functions.
+    Passed(Formal),
 }
 
 /// The most bytes of registers that a function may have in a frame.
@@ -227,6 +240,10 @@ pub(crate) struct Lower<'m, 'a> {
     register_results: Vec<pass::Passed>,
     guard: Slot,
     guard_negate: bool,
+    /// The instruction takes addresses of variables and functions as values.
+    takes_address: bool,
+    /// The instruction takes special registers.
+    takes_special: bool,
     carry: Option<Slot>,
     /// The most local memory that was in use at once.
     most_local: u32,
@@ -263,6 +280,8 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Parse
         register_results: Vec::new(),
         guard: NO_GUARD,
         guard_negate: false,
+        takes_address: false,
+        takes_special: false,
         carry: None,
         most_local: 0,
         line: (function.at.line, 0, 0),

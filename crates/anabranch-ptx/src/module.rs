@@ -1,15 +1,16 @@
 //! A parsed module: what it contains, and what of it can be executed.
 
 mod declarations;
+mod initial;
 mod reach;
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::lower::{Code, Item, Items, Refusal, Signature, Value, literal, lower};
+use crate::lower::{Code, Item, Items, Refusal, Signature, Value, lower};
 use crate::parse::parse;
 use crate::position::{ParseError, Parsed};
-use crate::syntax::{Constant, Function as Written, Initial, Linkage, Variable as Declaration};
-use crate::types::{Meaning, Scalar, Space};
+use crate::syntax::{Function as Written, Initial, Linkage, Variable as Declaration};
+use crate::types::{Scalar, Space};
 use reach::Groups;
 
 /// How many refusals a kernel has of other functions, at most.
@@ -79,26 +80,28 @@ pub struct Function {
     pub local_bytes: u32,
     /// The bytes of static shared memory that it and what it calls use.
     pub shared_bytes: u32,
-    /// Directives such as `.maxntid`, with their numbers.
+    /// Directives such as `.maxntid`, with their numbers. The last one counts where one is repeated.
     pub directives: Vec<(String, Vec<u64>)>,
     /// Why it cannot be executed: what is not supported in it. A kernel also has the first of those of the functions that it
     /// reaches.
     pub refusals: Vec<Refusal>,
     /// Whether it has a body here.
     pub defined: bool,
+    /// Whether this module calls it or takes its address.
+    pub used: bool,
     pub(crate) code: Code,
 }
 
 impl Function {
     /// `.maxntid` or `.reqntid`: the most threads of a block.
     pub fn most_threads(&self) -> Option<u64> {
-        let found = self.directives.iter().find(|(name, _)| name == "maxntid" || name == "reqntid");
+        let found = self.directives.iter().rfind(|(name, _)| name == "maxntid" || name == "reqntid");
         found.map(|(_, numbers)| numbers.iter().fold(1u64, |product, number| product.saturating_mul(*number)))
     }
 
     /// `.reqntid`: the size that blocks must have.
     pub fn required_block(&self) -> Option<[u64; 3]> {
-        let (_, numbers) = self.directives.iter().find(|(name, _)| name == "reqntid")?;
+        let (_, numbers) = self.directives.iter().rfind(|(name, _)| name == "reqntid")?;
         Some(std::array::from_fn(|axis| numbers.get(axis).copied().unwrap_or(1)))
     }
 }
@@ -126,6 +129,9 @@ pub const VARIABLE_LIMIT: u64 = 1 << 40;
 /// The most bytes of shared variables that a kernel may have, as assemblers have it. Dynamic shared memory may be more.
 pub const STATIC_SHARED_LIMIT: u32 = 48 << 10;
 
+/// The most bytes that the variables of constant memory of a module may have together, as assemblers have it.
+pub const CONSTANT_LIMIT: u64 = 64 << 10;
+
 /// The most bytes that the initial contents of all variables may have together.
 pub const INITIAL_LIMIT: u64 = 1 << 27;
 
@@ -145,11 +151,12 @@ impl Module {
         for declaration in &declared {
             declare_variable(&mut items, &mut variables, declaration)?;
         }
+        check_constants(&items, &declared)?;
         let written = declarations::functions(&mut items, &file)?;
         items.signatures = written.iter().map(|function| Signature::of(function).into()).collect();
         let mut left = INITIAL_LIMIT;
         for (variable, declaration) in variables.iter_mut().zip(&declared) {
-            fill(&items, variable, declaration, &mut left)?;
+            initial::fill(&items, variable, declaration, &mut left)?;
         }
         let mut functions = Vec::new();
         for (index, function) in written.iter().enumerate() {
@@ -185,6 +192,7 @@ impl Module {
         let groups = Groups::new(&named);
         module.measure_shared(&named, &groups);
         module.spread_refusals(&named, &groups);
+        module.find_used(&named);
         Ok(module)
     }
 
@@ -215,6 +223,17 @@ impl Module {
             _ => None,
         };
         self.functions.iter().map(|one| one.code.uses.iter().filter_map(function).collect()).collect()
+    }
+
+    /// Notes which functions are used, by functions and by initial values.
+    fn find_used(&mut self, named: &[Vec<u32>]) {
+        let by_values = self.variables.iter().flat_map(|variable| &variable.addresses).filter_map(|one| match one.2 {
+            Value::Function(number) => Some(number),
+            _ => None,
+        });
+        for number in named.iter().flatten().copied().chain(by_values) {
+            self.functions[number as usize].used = true;
+        }
     }
 
     /// Gives shared variables their places: those of the module and of functions first, then those of each kernel.
@@ -297,7 +316,7 @@ fn declare_variable<'a>(
     let Some((mut bytes, alignment)) = crate::lower::layout(declaration) else {
         return error("a variable of more than 64 bits of bytes");
     };
-    // `x[] = {1, 2}` has the size of what it contains.
+    // `x[] = {1, 2}` has the size of what it contains; vectors and further dimensions are lists of their own.
     if let (Some(0), Some(Initial::List(list))) = (declaration.dimensions.first(), &declaration.initial) {
         match crate::lower::size_of_open_array(declaration, list) {
             Some(found) => bytes = found,
@@ -310,8 +329,11 @@ fn declare_variable<'a>(
     if matches!(declaration.space, Space::Register | Space::Parameter) {
         return error("a register or a parameter outside of functions");
     }
-    if bytes == 0 && declaration.space == Space::Shared && declaration.linkage != Linkage::Extern {
-        return error("a shared variable that has no size and is not `.extern`");
+    if bytes == 0 && declaration.linkage != Linkage::Extern {
+        return error("a variable that has no size and is not `.extern`");
+    }
+    if declaration.linkage == Linkage::Common && declaration.space != Space::Global {
+        return error("a variable that is `.common` and not `.global`");
     }
     if declaration.initial.is_some() && declaration.linkage == Linkage::Extern {
         return error("an initial value of a variable that is `.extern`");
@@ -326,6 +348,7 @@ fn declare_variable<'a>(
         space: declaration.space,
         bytes,
         alignment,
+        element: crate::lower::element(declaration),
         dynamic: declaration.space == Space::Shared && bytes == 0,
         owner: None,
     });
@@ -341,6 +364,23 @@ fn declare_variable<'a>(
         initial: Vec::new(),
         addresses: Vec::new(),
     });
+    Ok(())
+}
+
+/// Checks that the variables of constant memory are not too large together.
+fn check_constants(items: &Items<'_>, declared: &[&Declaration<'_>]) -> Parsed<()> {
+    let mut end = 0u64;
+    for (variable, declaration) in items.variables.iter().zip(declared) {
+        if variable.space != Space::Constant {
+            continue;
+        }
+        let start = end.checked_next_multiple_of(variable.alignment.into()).unwrap_or(u64::MAX);
+        end = start.saturating_add(variable.bytes);
+        if end > CONSTANT_LIMIT {
+            let message = format!("more than {CONSTANT_LIMIT} bytes of constant memory");
+            return Err(ParseError::new(declaration.at, message));
+        }
+    }
     Ok(())
 }
 
@@ -381,104 +421,7 @@ fn finish(function: &Written<'_>, code: Code) -> Parsed<Function> {
         directives: function.directives.iter().map(|(name, numbers)| ((*name).to_owned(), numbers.clone())).collect(),
         refusals: Vec::new(),
         defined: function.body.is_some(),
+        used: false,
         code,
     })
-}
-
-/// The bits of a number as an initial value. Those without a type of their own have the bits of a float, as assemblers have it.
-fn initial_bits(constant: Constant, scalar: Scalar) -> Result<u64, String> {
-    Ok(match (constant, scalar) {
-        (Constant::Double(bits), Scalar::B32) => (f64::from_bits(bits) as f32).to_bits().into(),
-        (Constant::Single(bits), Scalar::B8 | Scalar::B16 | Scalar::B64) => bits.into(),
-        (Constant::Double(bits), Scalar::B8 | Scalar::B16) => bits,
-        _ => literal(constant, scalar)?,
-    })
-}
-
-/// Writes the initial contents of a variable.
-fn fill(items: &Items<'_>, variable: &mut Variable, declaration: &Declaration<'_>, left: &mut u64) -> Parsed<()> {
-    let Some(initial) = &declaration.initial else { return Ok(()) };
-    let element = u64::from(declaration.scalar.bytes().max(1));
-    // The bytes of one step in each dimension, the outermost first; a vector is one more.
-    let mut sizes = declaration.dimensions.clone();
-    if declaration.vector > 1 {
-        sizes.push(declaration.vector.into());
-    }
-    let mut strides = vec![element; sizes.len()];
-    for index in (1..sizes.len()).rev() {
-        strides[index - 1] = strides[index].saturating_mul(sizes[index]);
-    }
-    let mut writer = Writer { items, variable, declaration, left };
-    writer.write(initial, 0, &strides)
-}
-
-struct Writer<'w, 'a> {
-    items: &'w Items<'a>,
-    variable: &'w mut Variable,
-    declaration: &'w Declaration<'a>,
-    left: &'w mut u64,
-}
-
-impl Writer<'_, '_> {
-    /// Makes the initial contents long enough, within the limit of all of them.
-    fn reserve(&mut self, end: u64) -> Parsed<()> {
-        let bytes = &mut self.variable.initial;
-        let more = end.saturating_sub(bytes.len() as u64);
-        if more > *self.left {
-            let message = format!("initial values of more than {INITIAL_LIMIT} bytes");
-            return Err(ParseError::new(self.declaration.at, message));
-        }
-        *self.left -= more;
-        if more > 0 {
-            bytes.resize(end as usize, 0);
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, initial: &Initial<'_>, at: u64, strides: &[u64]) -> Parsed<()> {
-        let scalar = self.declaration.scalar;
-        let size = u64::from(scalar.bytes().max(1));
-        let place = self.declaration.at;
-        if !matches!(initial, Initial::List(_)) && at.saturating_add(size) > self.variable.bytes {
-            return Err(ParseError::new(place, "more initial values than the variable has elements"));
-        }
-        match initial {
-            Initial::List(list) => {
-                let (stride, rest) = match strides {
-                    [] => (size, strides),
-                    [stride, rest @ ..] => (*stride, rest),
-                };
-                for (index, inside) in list.iter().enumerate() {
-                    // A flat list in several dimensions counts elements.
-                    let flat = !matches!(inside, Initial::List(_));
-                    let step = if flat { size } else { stride };
-                    self.write(inside, at.saturating_add(step.saturating_mul(index as u64)), rest)?;
-                }
-                Ok(())
-            }
-            Initial::Constant(constant) => {
-                let bits = initial_bits(*constant, scalar).map_err(|what| ParseError::new(place, what))?;
-                self.reserve(at + size)?;
-                let size = (size as usize).min(8);
-                self.variable.initial[at as usize..at as usize + size].copy_from_slice(&bits.to_le_bytes()[..size]);
-                Ok(())
-            }
-            Initial::Address { at: position, name, generic, offset, mask } => {
-                let value = match self.items.by_name.get(name) {
-                    Some(Item::Variable(variable)) => Value::Variable(*variable, *offset),
-                    Some(Item::Function(function)) => Value::Function(*function),
-                    None => {
-                        return Err(ParseError::new(*position, format!("the name `{name:.60}` is not declared")));
-                    }
-                };
-                if scalar.meaning() == Meaning::Float || size < 8 && *mask == u64::MAX {
-                    let message = format!("the address of `{name:.60}` as a value of type .{}", scalar.name());
-                    return Err(ParseError::new(*position, message));
-                }
-                self.reserve(at + size)?;
-                self.variable.addresses.push((at, size.min(8) as u32, value, *generic, *mask));
-                Ok(())
-            }
-        }
-    }
 }

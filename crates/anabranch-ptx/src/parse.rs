@@ -6,12 +6,14 @@
 
 mod body;
 mod declare;
+mod directive;
 mod expression;
 
 use crate::lex::{Lexer, Token};
 use crate::position::{ParseError, Parsed, Position};
 use crate::syntax::{Alias, File, Function, Linkage};
 use crate::types::Space;
+use directive::Carrier;
 
 /// The longest text that is accepted, in bytes.
 pub const TEXT_LIMIT: usize = 1 << 28;
@@ -116,11 +118,22 @@ impl<'a> Parser<'a> {
     }
 
     fn file(&mut self) -> Parsed<File<'a>> {
-        let mut file = File { address_size: 32, ..File::default() };
+        let mut file = File { address_size: 64, ..File::default() };
         if !self.accept_dot("version")? {
             return self.error("`.version`, with which PTX begins,");
         }
         file.version = self.version()?;
+        if !self.accept_dot("target")? {
+            return self.error("`.target`, which follows `.version`,");
+        }
+        file.targets.push(self.word("a target")?);
+        while self.accept(b',')? {
+            file.targets.push(self.word("a target")?);
+        }
+        let at = self.at;
+        if self.accept_dot("address_size")? && self.number("64")? != 64 {
+            return Err(ParseError::new(at, "addresses of another size than 64 bits, which no GPU of today has"));
+        }
         while self.token != Token::End {
             self.item(&mut file)?;
         }
@@ -143,34 +156,16 @@ impl<'a> Parser<'a> {
 
     fn item(&mut self, file: &mut File<'a>) -> Parsed<()> {
         let Token::Dot(directive) = self.token else {
-            if self.accept(b';')? {
-                return Ok(());
-            }
             return self.error("a directive");
         };
         match directive {
-            "target" => {
-                self.advance()?;
-                loop {
-                    file.targets.push(self.word("a target")?);
-                    if !self.accept(b',')? {
-                        return Ok(());
-                    }
-                }
-            }
-            "address_size" => {
-                self.advance()?;
-                let at = self.at;
-                let bits = self.number("32 or 64")?;
-                if bits != 32 && bits != 64 {
-                    return Err(ParseError::new(at, "an address has 32 or 64 bits"));
-                }
-                file.address_size = bits as u32;
-                Ok(())
-            }
             "file" => {
                 self.advance()?;
+                let at = self.at;
                 let number = self.number("the number of a file")?;
+                if file.sources.iter().any(|(known, _)| *known == number) {
+                    return Err(ParseError::new(at, format!("a second file of the number {number}")));
+                }
                 let Token::Text(name) = self.token else { return self.error("the name of a file") };
                 self.advance()?;
                 while self.accept(b',')? {
@@ -195,19 +190,18 @@ impl<'a> Parser<'a> {
 
     /// `.visible .entry …`, or a variable.
     fn declaration(&mut self, file: &mut File<'a>) -> Parsed<()> {
-        let mut linkage = Linkage::Internal;
-        loop {
-            linkage = match self.token {
-                Token::Dot("visible") => Linkage::Visible,
-                Token::Dot("extern") => Linkage::Extern,
-                Token::Dot("weak") => Linkage::Weak,
-                Token::Dot("common") => Linkage::Common,
-                _ => break,
-            };
+        let linkage = match self.token {
+            Token::Dot("visible") => Linkage::Visible,
+            Token::Dot("extern") => Linkage::Extern,
+            Token::Dot("weak") => Linkage::Weak,
+            Token::Dot("common") => Linkage::Common,
+            _ => Linkage::Internal,
+        };
+        if linkage != Linkage::Internal {
             self.advance()?;
         }
         let Token::Dot(kind) = self.token else { return self.error("a directive") };
-        if kind == "entry" || kind == "func" {
+        if (kind == "entry" || kind == "func") && linkage != Linkage::Common {
             self.advance()?;
             let function = self.function(linkage, kind == "entry")?;
             file.functions.push(function);
@@ -220,13 +214,24 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self, linkage: Linkage, kernel: bool) -> Parsed<Function<'a>> {
-        let mut directives = Vec::new();
-        self.directives(&mut directives)?;
+        while self.accept_dot("attribute")? {
+            self.attribute()?;
+        }
         let results = if !kernel && self.is(b'(') { self.parameters()? } else { Vec::new() };
         let at = self.at;
         let name = self.word("the name of a function")?;
         let parameters = if self.is(b'(') { self.parameters()? } else { Vec::new() };
-        self.directives(&mut directives)?;
+        let directives = self.directives()?;
+        let defined = !self.is(b';');
+        let carrier = match kernel {
+            true => Carrier::Kernel { defined },
+            false => Carrier::Function { returns: !results.is_empty() },
+        };
+        directive::check(&directives, carrier)?;
+        let directives = directives.into_iter().map(|directive| (directive.name, directive.numbers)).collect();
+        if defined && linkage == Linkage::Extern {
+            return Err(ParseError::new(at, format!("`{name:.60}` is `.extern` and has a body")));
+        }
         let body = if self.accept(b';')? {
             None
         } else {
@@ -234,33 +239,6 @@ impl<'a> Parser<'a> {
             Some(self.nested(Self::statements)?)
         };
         Ok(Function { at, name, linkage, kernel, results, parameters, directives, body })
-    }
-
-    /// Directives with numbers, such as `.maxntid 256, 1, 1`.
-    fn directives(&mut self, found: &mut Vec<(&'a str, Vec<u64>)>) -> Parsed<()> {
-        while let Token::Dot(name) = self.token {
-            self.advance()?;
-            let mut numbers = Vec::new();
-            if name == "attribute" {
-                self.attribute()?;
-                continue;
-            }
-            if name == "pragma" {
-                while let Token::Text(_) = self.token {
-                    self.advance()?;
-                    self.accept(b',')?;
-                }
-                self.expect(b';')?;
-                continue;
-            }
-            while let Token::Integer(value) = self.token {
-                self.advance()?;
-                numbers.push(value);
-                self.accept(b',')?;
-            }
-            found.push((name, numbers));
-        }
-        Ok(())
     }
 
     /// `.section .debug_info { … }`: skipped.

@@ -107,8 +107,10 @@ pub(crate) enum Statement<'a> {
     },
     /// `{ … }`: names declared inside exist only there.
     Block(Vec<Statement<'a>>),
-    /// `.branchtargets`, or `.calltargets`, with the label before it.
+    /// `.branchtargets`, with the label before it.
     Targets(Position, &'a str, Vec<&'a str>),
+    /// `.calltargets`, with the label before it.
+    Callees(Position, &'a str, Vec<&'a str>),
     /// `.callprototype`, with the label before it.
     Prototype(Box<Prototype<'a>>),
 }
@@ -141,6 +143,8 @@ pub(crate) enum Operand<'a> {
     /// `%tid.x`: a register and a part of it.
     Part(&'a str, &'a str),
     Constant(Constant),
+    /// `a[3]`: an element of an array, counted from 0.
+    Element(&'a str, u64),
     /// `[base+offset]`. With no base it is an absolute address.
     Address(Option<&'a str>, i64),
     /// `{a, b}`.

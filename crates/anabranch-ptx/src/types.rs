@@ -110,6 +110,20 @@ impl Scalar {
             _ => Meaning::Bits,
         }
     }
+
+    /// Whether an instruction of this type takes a register of another type, whatever their sizes: bits are of any type, and
+    /// integers with signs and without are of each other's.
+    pub(crate) fn takes(self, register: Scalar) -> bool {
+        let is_integer = |scalar: Scalar| {
+            matches!(scalar.meaning(), Meaning::Unsigned | Meaning::Signed)
+                && !matches!(scalar, Scalar::U16x2 | Scalar::S16x2)
+        };
+        match (self, register) {
+            (Scalar::Pred, _) | (_, Scalar::Pred) => self == register,
+            _ if self.meaning() == Meaning::Bits || register.meaning() == Meaning::Bits => true,
+            _ => self == register || is_integer(self) && is_integer(register),
+        }
+    }
 }
 
 /// A state space.
@@ -135,9 +149,23 @@ pub enum Space {
 }
 
 impl Space {
+    /// The name in PTX, without the dot.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Space::Register => "reg",
+            Space::Generic => "generic",
+            Space::Global => "global",
+            Space::Constant => "const",
+            Space::Shared => "shared",
+            Space::Local => "local",
+            Space::Parameter => "param",
+            Space::Texture => "tex",
+        }
+    }
+
     pub(crate) fn from_name(name: &str) -> Option<Space> {
         Some(match name {
-            "reg" | "sreg" => Space::Register,
+            "reg" => Space::Register,
             "global" => Space::Global,
             "const" => Space::Constant,
             "shared" | "shared::cta" => Space::Shared,

@@ -218,7 +218,7 @@ fn registers_and_numbers_are_passed_to_functions() {
             call (%r1, %f), add, (%r0, 7, 0d4008000000000000); st.global.u32 [%d0], %r1;\n\
             cvt.rzi.u32.f64 %r1, %f; st.global.u32 [%d0+4], %r1;\n\
             call.uni (%r2), twice, (%r0); call (%r2), twice, (%r2); st.global.u32 [%d0+8], %r2;\n\
-            setp.lt.u32 %q, %r0, 50; mov.u32 %r3, 5; @%q call (%r3), twice, (%tid.x); st.global.u32 [%d0+12], %r3;\n\
+            setp.lt.u32 %q, %r0, 50; mov.u32 %r3, 5; @%q call (%r3), twice, (%r0); st.global.u32 [%d0+12], %r3;\n\
             cvt.u64.u32 %d2, %r0; call (%d2), deep, (%d2); cvt.u32.u64 %r0, %d2; st.global.u32 [%d0+16], %r0; ret; }";
     for checked in [false, true] {
         let mut device = Device::new(text);

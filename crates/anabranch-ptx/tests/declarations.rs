@@ -1,50 +1,21 @@
 //! Declarations, aliases and calls: what NVIDIA's assembler takes is taken, and what it refuses for a contradiction is refused, with
-//! the line. The answers are those of `ptxas` 12.9; `ANABRANCH_PTXAS` names one that is asked again.
+//! the line. The answers are those of `ptxas` 12.9.
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "common/assembler.rs"]
+mod assembler;
 mod common;
 
-use std::process::Command;
-
 use anabranch_ptx::Module;
+use assembler::{HEAD, body, refusal, refused, taken, verdict};
 use common::{Arguments, Device};
-
-const HEAD: &str = ".version 8.4\n.target sm_90\n.address_size 64\n";
 
 /// Adds one.
 const FOO: &str = ".visible .func (.param .b32 r) foo(.param .b32 p) { .reg .b32 %z; ld.param.b32 %z, [p];
     add.u32 %z, %z, 1; st.param.b32 [r], %z; ret; }\n";
 const BAR: &str = ".visible .func (.param .b32 r) bar(.param .b32 p);\n";
 const ALIAS: &str = ".alias bar, foo;\n";
-
-fn refusal(text: &str) -> Option<String> {
-    let text = format!("{HEAD}{text}");
-    let refusal = Module::parse(&text).err().map(|error| error.to_string());
-    if let Some(assembler) = std::env::var_os("ANABRANCH_PTXAS") {
-        let asked =
-            Command::new(assembler).args(["-arch", "sm_90", "-o", "/dev/null", "--input-as-string", &text]).output();
-        let output = asked.unwrap();
-        assert_eq!(output.status.success(), refusal.is_none(), "{text}\n{refusal:?}\n{output:?}");
-    }
-    refusal
-}
-
-#[track_caller]
-fn refused(text: &str, reason: &str) {
-    let message = refusal(text).unwrap_or_else(|| panic!("this was taken:\n{text}"));
-    assert!(message.contains(reason), "{message}\n{text}");
-}
-
-#[track_caller]
-fn taken(text: &str) {
-    assert_eq!(refusal(text), None, "{text}");
-}
-
-/// Declares a body with these statements.
-fn body(statements: &str) -> String {
-    format!(".visible .entry k(.param .u64 to) {{ {statements} ret; }}\n")
-}
 
 /// What one thread writes by these statements, which leave it in `%w`.
 fn word(globals: &str, statements: &str) -> u32 {
@@ -258,6 +229,147 @@ fn indirect_calls_agree_with_their_prototype() {
 }
 
 #[test]
+fn what_is_called_is_said_once() {
+    let address = ".reg .b64 f; mov.u64 f, foo;";
+    let prototype = "P: .callprototype (.param .b32 r) _ (.param .b32 p);";
+    let bar = FOO.replace("foo", "bar").replace(", 1;", ", 2;");
+    let targets = "T: .calltargets foo, bar; call (%w), f, (40), T;";
+    assert_eq!(word(&format!("{FOO}{bar}"), &format!("{address} {targets}")), 41);
+    assert_eq!(word(&format!("{FOO}{bar}"), &format!("{} {targets}", address.replace("foo", "bar"))), 42);
+    for (statements, reason) in [
+        ("call (_), f, (6);", "without `.callprototype` or `.calltargets`"),
+        ("call (_), f, (6), foo;", "`foo` as a prototype"),
+        ("T: .branchtargets L; L: call (_), f, (6), T;", "`T` as a prototype"),
+        ("P: .callprototype (.param .b32 r) _ (.param .b32 p); call (_), foo, (6), P;", "a prototype for a function"),
+        ("T: .calltargets foo, none; call (_), f, (6), T;", "`none` of calls, which is no function"),
+        ("T: .calltargets foo, other; call (_), f, (6), T;", "`other` of calls, which takes or returns something else"),
+        ("T: .calltargets foo; call f, T;", "a call with 0 of 1 result"),
+        ("P: .callprototype (.param .b32 r) _ (.param .b32 p) .noreturn; call (_), f, (6), P;", "`.noreturn`"),
+        ("P: .callprototype (.param .b32 r) bar (.param .b32 p); call (_), f, (6), P;", "`_` in place of a name"),
+    ] {
+        let text = format!("{FOO}.func other(.param .b64 p) {{ ret; }}\n{}", body(&format!("{address} {statements}")));
+        let message = verdict(&text).unwrap_or_else(|| panic!("{statements}"));
+        assert!(message.contains(reason), "{message}");
+    }
+    assert_eq!(word(FOO, &format!("{address} {prototype} call (%w), f, (6), P;")), 7);
+}
+
+#[test]
+fn directives_are_known_and_do_not_contradict_each_other() {
+    let kernel = |directives: &str| format!(".entry k(.param .u64 to) {directives} {{ ret; }}\n");
+    for directives in [
+        ".maxntid 32",
+        ".maxntid 16, 2, 1 .minnctapersm 2 .maxnreg 32",
+        ".maxntid 32 .maxntid 64",
+        ".reqntid 0x20",
+        ".explicitcluster .reqnctapercluster 2, 1",
+        ".maxclusterrank 8",
+        ".pragma \"nounroll\";",
+    ] {
+        taken(&kernel(directives));
+    }
+    for (directives, reason) in [
+        (".maxntid 32 .reqntid 64", "both `.maxntid` and `.reqntid`"),
+        (".reqnctapercluster 2 .maxclusterrank 8", "both `.reqnctapercluster`"),
+        (".maxntid 0", "`.maxntid` with a number that is not between 1 and"),
+        (".reqntid 8, 0", "`.reqntid` with a number"),
+        (".maxntid 4294967296", "`.maxntid` with a number"),
+        (".maxntid", "`.maxntid` with 0 numbers"),
+        (".maxntid 1, 2, 3, 4", "`.maxntid` with 4 numbers"),
+        (".maxntid 1 2", "`{` was expected"),
+        (".maxntid 1,", "a number was expected"),
+        (".foobar 5", "`.foobar` is no directive"),
+        (".noreturn", "`.noreturn` is for functions"),
+    ] {
+        refused(&kernel(directives), reason);
+    }
+    refused(".func foo() .maxntid 32 { ret; }\n", "`.maxntid` is for kernels");
+    refused(&format!(".entry k(.param .u64 to) .maxntid 32;\n{}", body("")), "of a kernel that is not defined here");
+    refused(".func (.param .b32 r) foo() .noreturn { ret; }\n", "`.noreturn` of a function with results");
+    taken(".func foo() .noreturn { exit; }\n.extern .func bar() .noreturn;\n");
+    let module = Module::parse(&format!("{HEAD}{}", kernel(".maxntid 32 .maxntid 64"))).unwrap();
+    assert_eq!(module.kernel("k").unwrap().most_threads(), Some(64));
+}
+
+#[test]
+fn linkage_is_that_of_a_definition() {
+    refused(".extern .func foo() { ret; }\n", "`foo` is `.extern` and has a body");
+    refused(".visible .weak .func foo() { ret; }\n", "was expected");
+    refused(".common .func foo() { ret; }\n", "was expected");
+    refused(".common .const .u32 x;\n", "`.common` and not `.global`");
+    taken(".common .global .u32 x;\n.weak .global .u32 y = 5;\n.visible .shared .u32 z;\n");
+    // A function that nothing uses is not looked for.
+    let unused = Module::parse(&format!("{HEAD}{}{}", BAR.replace(".visible", ".extern"), body(""))).unwrap();
+    assert!(!unused.functions()[0].used);
+    for user in [body(&format!(".reg .b32 %w; {}", call("foo"))), ".global .u64 x = foo;\n".to_owned()] {
+        let used = Module::parse(&format!("{HEAD}{FOO}{user}")).unwrap();
+        assert!(used.functions()[0].used);
+    }
+}
+
+#[test]
+fn text_begins_with_a_version_and_a_target() {
+    for (text, reason) in [
+        (".target sm_90\n", "`.version`, with which PTX begins"),
+        (".version 8.4\n.address_size 64\n.target sm_90\n", "line 2, column 1: `.target`, which follows `.version`"),
+        (".version 8.4\n.target sm_90\n.address_size 32\n", "line 3, column 1: addresses of another size"),
+        (".version 8.4\n.target sm_90\n.target sm_90\n", "line 3, column 1: `.entry`, `.func`, or"),
+    ] {
+        let message = Module::parse(text).unwrap_err().to_string();
+        assert!(message.contains(reason), "{message}");
+    }
+    assert_eq!(Module::parse(".version 8.4\n.target sm_90, sm_80\n").unwrap().targets.len(), 2);
+    refused(".file 1 \"a\"\n.file 1 \"b\"\n", "line 5, column 7: a second file of the number 1");
+    refused(";\n", "a directive was expected");
+    refused(&body(";"), "a statement was expected");
+}
+
+#[test]
+fn variables_are_such_as_there_are() {
+    for (declaration, reason) in [
+        (".global .pred x;", "a predicate that is no single register"),
+        (".global .u32 x[0];", "a variable that has no size"),
+        (".global .u32 x[2+1];", "`]` was expected"),
+        (".const .align 8 .b8 x[65537];", "more than 65536 bytes of constant memory"),
+        (".const .align 8 .b8 x[65536];\n.const .u32 y;", "line 5, column 13: more than 65536 bytes"),
+    ] {
+        refused(&format!("{declaration}\n"), reason);
+    }
+    for (declaration, reason) in [
+        (".reg .u32 x[3];", "`x` is an array of registers"),
+        (".reg .v2 .pred x;", "a predicate that is no single register"),
+        (".local .pred x;", "a predicate that is no single register"),
+        (".reg .v4 .b64 x;", "a vector of more than 128 bits"),
+        (".local .u32 x[];", "`x`, which has no size"),
+        (".param .u32 x[0];", "`x`, which has no size"),
+        (".local .u32 x = 3;", "an initial value of `x`, which is in .local"),
+        (".reg .u32 x = 3;", "an initial value of `x`, which is in .reg"),
+    ] {
+        refused(&body(declaration), reason);
+    }
+    taken(".const .align 8 .b8 x[65536];\n.global .align 16 .b8 y[4];\n.global .u32 z[0x10];\n");
+}
+
+#[test]
+fn labels_and_registers_of_a_range_are_apart() {
+    taken(&body(".reg .b32 r<20>; r3:"));
+    assert_eq!(word("", "r3: .reg .b32 r<5>; mov.b32 r3, 7; mov.b32 r04, 5; add.u32 %w, r03, r4;"), 12);
+    let message = verdict(&body(".reg .b32 r<20>; r3: bra r3;")).unwrap();
+    assert!(message.contains("the label `r3`, which is not declared"), "{message}");
+    refused(&body("{ .reg .b32 r; r: }"), "a second declaration of `r`");
+}
+
+#[test]
+fn elements_are_counted_in_numbers() {
+    let globals = ".global .u32 a[2][3] = {{1, 2, 3}, {4, 5, 6}};\n.global .v2 .u32 v[2] = {{1, 2}, {3, 4}};\n\
+        .const .u16 c[4] = {7, 8, 9, 10};\n";
+    let statements = ".reg .b32 %x; .reg .b64 %d; .local .u32 l[4]; ld.global.u32 %w, a[4]; ld.global.u32 %x, v[2];
+        mad.lo.u32 %w, %w, 10, %x; st.local.u32 l[3], 6; ld.local.u32 %x, [l+12]; mad.lo.u32 %w, %w, 10, %x;
+        ld.const.u16 %x, c[2]; mad.lo.u32 %w, %w, 10, %x; mov.u64 %d, a[5]; ld.u32 %x, [%d]; mad.lo.u32 %w, %w, 10, %x;";
+    assert_eq!(word(globals, statements), 53_696);
+}
+
+#[test]
 fn parameters_of_kernels_are_not_written() {
     refused(&body("st.param.u64 [to], 7;"), "line 4, column 37: a store to the parameter `to` of the kernel");
     refused(&body("st.param.v2.b32 [to], {1, 2};"), "a store to the parameter `to`");
@@ -271,8 +383,44 @@ fn initial_values_are_of_the_type() {
     refused(".global .u32 y;\n.global .f64 x = y;\n", "the address of `y` as a value of type .f64");
     refused(".shared .u32 x = 5;\n", "an initial value of a variable that is neither `.global` nor `.const`");
     refused(".extern .global .u32 x = 5;\n", "an initial value of a variable that is `.extern`");
-    refused(&body(".shared .u32 x = 5;"), "an initial value of `x`, which is shared");
+    refused(&body(".shared .u32 x = 5;"), "an initial value of `x`, which is in .shared");
     taken(".global .f32 x[3] = {1.0, 0f3f800000, 0d3ff0000000000000};\n.global .f64 y[2] = {1.0, 0f3f800000};\n");
+    for (variable, reason) in [
+        (".u32 x = {7};", "a list as the initial value of one number"),
+        (".u32 x[1] = 7;", "an initial value for several"),
+        (".u32 x[1] = {{7}};", "a list as the initial value of one number"),
+        (".u32 x[2][2] = {{1, 2, 3}, {4}};", "3 initial values for 2"),
+        (".u32 x[2][2] = {{1}, {2}, {3}};", "3 initial values for 2"),
+        (".u32 x[2][2] = {1, 2, 3, 4};", "4 initial values for 2"),
+        (".u32 x[2][2] = {1, {2, 3}};", "an initial value for several"),
+        (".u32 x[2][2] = {{1, 2}, 3};", "an initial value for several"),
+        (".u32 x[][2] = {1, 2, 3};", "an initial value for several"),
+        (".u32 x[2] = {1,};", "an initial value was expected"),
+        (".v2 .u32 x = 1;", "an initial value for several"),
+        (".v2 .u32 x = {1, 2, 3};", "3 initial values for 2"),
+        (".v4 .u32 x[1] = {{1, 2}};", "2 initial values for the 4 of a vector"),
+        (".v2 .u32 x[2] = {1, 2, 3, 4};", "4 initial values for 2"),
+        (".f16 x = 1.0;", "an initial value of type .f16"),
+        (".u64 x = s;", "neither `.global` nor `.const`: `s`"),
+        (".u64 x = generic(s);", "neither `.global` nor `.const`: `s`"),
+        (".u64 x = f+4;", "an offset from the function `f`"),
+        (".u64 x = generic(f);", "the generic address of the function `f`"),
+        (".u32 x = 5u;", "this is no integer"),
+    ] {
+        refused(&format!(".shared .u32 s;\n.func f() {{ ret; }}\n.global {variable}\n"), reason);
+    }
+    for variable in [
+        ".u32 x[2][2] = {{1}, {2, 3}};",
+        ".u32 x[2][2] = {};",
+        ".u32 x[][2] = {{1, 2}, {3}};",
+        ".v2 .u32 x[2] = {{1, 2}, {3, 4}};",
+        ".f32 x = .5;",
+        ".u64 x = f;",
+        ".u32 x = 5U;",
+    ] {
+        taken(&format!(".func f() {{ ret; }}\n.global {variable}\n"));
+    }
+    assert_eq!(word(".global .f32 x = .5;\n", "ld.global.b32 %w, [x];"), 0x3f00_0000);
     taken(".global .b32 x = 0f3f800000;\n.global .b64 y[2] = {1.5, 0f3f800000};\n.global .u8 z = 300;\n");
     for (variable, bits) in [
         (".b32 x = 1.5;", 0x3fc0_0000),
@@ -286,8 +434,9 @@ fn initial_values_are_of_the_type() {
 
 #[test]
 fn shared_variables_without_a_size_are_external() {
-    refused(".shared .u32 x[];\n", "line 4, column 14: a shared variable that has no size");
-    refused(&body(".shared .u32 x[];"), "`x`, which has no size and is not `.extern`");
+    refused(".shared .u32 x[];\n", "line 4, column 14: a variable that has no size");
+    refused(&body(".shared .u32 x[];"), "`x`, which has no size");
+    refused(&body(".extern .shared .u32 x[];"), "a declaration without linkage");
     taken(&format!(".extern .shared .u32 x[];\n{}", body("")));
 }
 
@@ -358,14 +507,13 @@ fn integers_of_constant_expressions_have_signs_or_not() {
 
 #[test]
 fn names_of_shared_variables_say_where_they_are() {
-    for variable in [".shared .u32 s[4];", ".extern .shared .u32 s[];"] {
-        for (globals, own) in [(variable, ""), ("", variable)] {
-            let statements = format!(
-                "{own} .reg .b32 %x; st.shared.u32 [s], 1; st.shared.u32 [s+4], 5; st.u32 [s], 3; atom.add.u32 %x, [s+4], 2;
-                 red.add.u32 [s+4], 10; ld.u32 %w, [s]; mad.lo.u32 %w, %w, 100, %x; ld.volatile.shared.u32 %x, [s+4];
-                 mad.lo.u32 %w, %w, 100, %x;"
-            );
-            assert_eq!(word_with(&format!("{globals}\n"), &statements, 16), 30_517);
-        }
+    let (sized, open) = (".shared .u32 s[4];", ".extern .shared .u32 s[];");
+    for (globals, own) in [(sized, ""), ("", sized), (open, "")] {
+        let statements = format!(
+            "{own} .reg .b32 %x; st.shared.u32 [s], 1; st.shared.u32 [s+4], 5; st.u32 [s], 3; atom.add.u32 %x, [s+4], 2;
+             red.add.u32 [s+4], 10; ld.u32 %w, [s]; mad.lo.u32 %w, %w, 100, %x; ld.volatile.shared.u32 %x, [s+4];
+             mad.lo.u32 %w, %w, 100, %x;"
+        );
+        assert_eq!(word_with(&format!("{globals}\n"), &statements, 16), 30_517);
     }
 }

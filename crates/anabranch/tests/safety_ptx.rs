@@ -154,3 +154,36 @@ fn safety_158_ptx_that_contradicts_itself_is_not_loaded() {
         assert!(["line 4", "line 5", "line 6"].iter().any(|line| error.to_string().contains(line)), "{error}");
     }
 }
+
+#[test]
+fn safety_160_operands_of_another_type_or_state_space_are_not_executed() {
+    let context = context();
+    let stream = context.create_stream().unwrap();
+    let globals = ".global .u32 x[4];\n.const .u32 c[4];\n";
+    let launch = |statements: &str| {
+        let registers = ".reg .b32 %r<3>; .reg .u32 %u; .reg .f32 %f; .reg .f64 %e; .reg .b64 %d;";
+        let kernel = format!(".visible .entry k() {{ {registers} {statements} ret; }}\n");
+        let text = format!(".version 8.4\n.target sm_90\n.address_size 64\n{globals}{kernel}");
+        let kernel = Module::load_ptx(&context, &text).unwrap().kernel("k").unwrap();
+        // SAFETY: the kernels access what they declare themselves, if anything.
+        unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), ()) }
+    };
+    launch("ld.global.u32 %r1, x[2]; st.global.b32 x[3], %f; add.f32 %f, %r1, %f; mov.u32 %r2, %tid.x;").unwrap();
+    for statements in [
+        "add.u32 %r1, %f, %r1;",
+        "add.f32 %f, %u, %f;",
+        "ld.global.f32 %e, [x];",
+        "ld.global.u32 %r1, [c];",
+        "st.const.u32 [c], %r1;",
+        "ld.global.u32 %r1, x;",
+        "ld.global.u32 %r1, [%r1];",
+        "st.shared.u32 [64], %r1;",
+        "add.u32 %r1, %tid.x, 1;",
+        "add.u64 %d, x, 4;",
+    ] {
+        let error = launch(statements).unwrap_err();
+        assert_eq!(error.status(), Status::NOT_SUPPORTED, "{statements}");
+        assert!(error.to_string().contains("line 6"), "{error}");
+    }
+    stream.synchronize().unwrap();
+}

@@ -58,7 +58,10 @@ pub(super) fn parse(text: &str, device_runtime: bool) -> Result<Arc<Module>> {
     // What is not executed is refused when a kernel with it is launched, but what is no instruction at all is an error.
     let wrong = |refusal: &&anabranch_ptx::Refusal| refusal.what.ends_with(": no such instruction");
     let is_external = |function: &&Function| !function.kernel || function.linkage != Linkage::Extern;
-    let mut externals = module.functions().iter().filter(|function| !function.defined).filter(is_external);
+    // An external function that nothing uses is not looked for.
+    let is_needed = |function: &&Function| function.used || function.linkage != Linkage::Extern;
+    let mut externals =
+        module.functions().iter().filter(|function| !function.defined).filter(is_external).filter(is_needed);
     let is_defined = |name: &str| OF_THE_DRIVER.contains(&name) || device_runtime && name == OF_THE_DEVICE_RUNTIME;
     if let Some(missing) = externals.find(|function| !is_defined(&function.name)) {
         return Err(invalid(format!(

@@ -31,7 +31,7 @@ impl<'a> Lower<'_, 'a> {
     ) -> Lowered<()> {
         self.count(instruction, 2)?;
         let a = self.source(&instruction.operands[1], from)?;
-        let d = self.destination(&instruction.operands[0], Width::of(to)?)?;
+        let d = self.destination(&instruction.operands[0], to)?;
         self.emit_one(run, d, a);
         Ok(())
     }
@@ -41,7 +41,7 @@ impl<'a> Lower<'_, 'a> {
         self.count(instruction, 3)?;
         let a = self.source(&instruction.operands[1], scalar)?;
         let b = self.source(&instruction.operands[2], scalar)?;
-        let d = self.destination(&instruction.operands[0], Width::of(scalar)?)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         self.emit_two(run, d, a, b);
         Ok(())
     }
@@ -57,7 +57,7 @@ impl<'a> Lower<'_, 'a> {
         let a = self.source(&instruction.operands[1], a)?;
         let b = self.source(&instruction.operands[2], b)?;
         let c = self.source(&instruction.operands[3], c)?;
-        let d = self.destination(&instruction.operands[0], Width::of(d)?)?;
+        let d = self.destination(&instruction.operands[0], d)?;
         self.emit_three(run, d, [a, b, c]);
         Ok(())
     }
@@ -110,7 +110,7 @@ impl<'a> Lower<'_, 'a> {
         self.count(instruction, 3)?;
         let a = self.source(&instruction.operands[1], scalar)?;
         let b = self.source(&instruction.operands[2], scalar)?;
-        let d = self.destination(&instruction.operands[0], Width::of(scalar)?)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         let e = self.carry()?;
         self.emit(Spec { d, a, b, c: a, e, flags, ..Spec::new(run) });
         Ok(())
@@ -136,7 +136,7 @@ impl<'a> Lower<'_, 'a> {
                 self.count(instruction, 3)?;
                 let a = self.source(&instruction.operands[1], scalar)?;
                 let b = self.source(&instruction.operands[2], scalar)?;
-                let d = self.destination(&instruction.operands[0], Width::of(wide(scalar))?)?;
+                let d = self.destination(&instruction.operands[0], wide(scalar))?;
                 let kind = match scalar {
                     Scalar::U32 => Kind::Wide { signed: false },
                     Scalar::S32 => Kind::Wide { signed: true },
@@ -205,7 +205,7 @@ impl<'a> Lower<'_, 'a> {
         let a = self.source(&instruction.operands[1], scalar)?;
         let b = self.source(&instruction.operands[2], scalar)?;
         let c = self.source(&instruction.operands[3], scalar)?;
-        let d = self.destination(&instruction.operands[0], Width::of(scalar)?)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         let e = self.carry()?;
         self.emit(Spec { d, a, b, c, e, flags, ..Spec::new(run) });
         Ok(())
@@ -228,7 +228,7 @@ impl<'a> Lower<'_, 'a> {
             Scalar::U32 => false,
             _ => return Err(format!("type .{}", scalar.name())),
         };
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         let eight = self.bits(Width::W32, 8)?;
         let mut factors = [Slot(0); 2];
         for (factor, operand) in factors.iter_mut().zip(&instruction.operands[1..3]) {
@@ -348,7 +348,7 @@ impl<'a> Lower<'_, 'a> {
         if let Operand::Part(..) = instruction.operands[0] {
             return Err("video instructions with masks".to_owned());
         }
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], Scalar::U32)?;
         let [a, b, c] = sources;
         let bytes = if instruction.opcode == "vabsdiff4" { 8 } else { 16 };
         self.emit(Spec { d, a, b, c, flags, bytes, ..Spec::new(select_few::<video::AbsoluteDifferences>) });
@@ -371,7 +371,7 @@ impl<'a> Lower<'_, 'a> {
         for (slot, operand) in sources.iter_mut().zip(&instruction.operands[1..]) {
             *slot = self.source(operand, Scalar::U32)?;
         }
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], Scalar::U32)?;
         let [a, b, c] = sources;
         if instruction.opcode == "dp2a" {
             let Some(high) = high else { return Err("dp2a without .lo or .hi".to_owned()) };

@@ -3,12 +3,12 @@
 use super::names::Declared;
 use super::pass::Passed;
 use super::table::find;
-use super::{Formal, Local, Lower, Lowered, Place, Register, Scope, Signature, Spec, Width};
+use super::{Formal, Framed, Local, Lower, Lowered, Place, Register, Scope, Signature, Spec, Width};
 use crate::ops::control::{self, NO_GUARD};
 use crate::ops::{compare, select_plain};
 use crate::position::Position;
-use crate::syntax::{Function, Initial, Instruction, Linkage, Statement, Variable};
-use crate::types::Space;
+use crate::syntax::{Function, Initial, Instruction, Statement, Variable};
+use crate::types::{Scalar, Space};
 
 /// The size and the alignment of a variable.
 pub(crate) fn layout(variable: &Variable<'_>) -> Option<(u64, u32)> {
@@ -20,16 +20,18 @@ pub(crate) fn layout(variable: &Variable<'_>) -> Option<(u64, u32)> {
     Some((bytes, variable.alignment.unwrap_or(own.next_power_of_two())))
 }
 
-/// The size in bytes of an array whose first dimension is left out, such as `x[][2]`: whole steps of that dimension for all of its
+/// The bytes of an element of an array: of one number, also in arrays of vectors and of arrays.
+pub(crate) fn element(variable: &Variable<'_>) -> Option<u32> {
+    (!variable.dimensions.is_empty()).then(|| variable.scalar.bytes().max(1))
+}
+
+/// The size in bytes of an array whose first dimension is left out, such as `x[][2]`: a step of that dimension for each of its
 /// initial values.
 pub(crate) fn size_of_open_array(variable: &Variable<'_>, values: &[Initial<'_>]) -> Option<u64> {
     let element = u64::from(variable.scalar.bytes().max(1));
     let inner = variable.dimensions.iter().skip(1).try_fold(element, |bytes, size| bytes.checked_mul(*size))?;
     let step = inner.checked_mul(variable.vector.into())?;
-    let are_steps = values.iter().any(|value| matches!(value, Initial::List(_)));
-    let count = values.len() as u64;
-    let steps = if are_steps { count } else { count.checked_mul(element)?.div_ceil(step.max(1)) };
-    steps.checked_mul(step)
+    step.checked_mul(values.len() as u64)
 }
 
 /// The most bytes that the local variables and parameters of a function may have.
@@ -64,7 +66,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// A parameter or a result of the function in its frame. Those that are registers have a place there, too.
-    fn formal(&mut self, variable: &Variable<'a>) -> (Place, Option<Passed>) {
+    fn formal(&mut self, variable: &Variable<'a>, framed: Framed) -> (Place, Option<Passed>) {
         let place = match self.place(variable) {
             Ok(place) => place,
             Err(what) => {
@@ -73,7 +75,7 @@ impl<'a> Lower<'_, 'a> {
             }
         };
         if variable.space != Space::Register {
-            self.declare(variable.at, variable.name, Local::Frame(place, None));
+            self.declare(variable.at, variable.name, Local::Frame(place, framed));
             return (place, None);
         }
         self.variable_statement(variable);
@@ -99,12 +101,12 @@ impl<'a> Lower<'_, 'a> {
             }
         } else {
             for result in &function.results {
-                let (place, register) = self.formal(result);
+                let (place, register) = self.formal(result, Framed::Result);
                 self.code.results.push(place);
                 self.register_results.extend(register);
             }
             for parameter in &function.parameters {
-                let (place, register) = self.formal(parameter);
+                let (place, register) = self.formal(parameter, Framed::Parameter);
                 self.code.formals.push(place);
                 if let Some(register) = register
                     && let Err(what) = self.receive(register)
@@ -157,6 +159,12 @@ impl<'a> Lower<'_, 'a> {
                     self.prototypes.push(Signature::of_lists(&prototype.results, &prototype.parameters).into());
                     self.declare(prototype.at, prototype.name, number);
                 }
+                Statement::Callees(at, name, callees) => {
+                    let signature = self.signature_of(*at, callees);
+                    let number = Local::Prototype(self.prototypes.len() as u32);
+                    self.prototypes.push(signature);
+                    self.declare(*at, name, number);
+                }
                 _ => {}
             }
         }
@@ -185,13 +193,23 @@ impl<'a> Lower<'_, 'a> {
                     self.most_local = self.most_local.max(self.code.local_bytes);
                     self.code.local_bytes = start;
                 }
-                Statement::Targets(..) | Statement::Prototype(..) => {}
+                Statement::Targets(..) | Statement::Callees(..) | Statement::Prototype(..) => {}
             }
         }
     }
 
     fn variable_statement(&mut self, variable: &Variable<'a>) {
         let line = variable.at.line;
+        if !matches!(variable.space, Space::Global | Space::Constant) {
+            if variable.initial.is_some() {
+                let space = variable.space.name();
+                let message = format!("an initial value of `{:.60}`, which is in .{space}", variable.name);
+                self.invalid(variable.at, message);
+            }
+            if variable.dimensions.contains(&0) && !matches!(variable.space, Space::Register) {
+                self.invalid(variable.at, format!("`{:.60}`, which has no size", variable.name));
+            }
+        }
         match variable.space {
             Space::Register => {
                 let declaration = self.declarations;
@@ -217,8 +235,11 @@ impl<'a> Lower<'_, 'a> {
             }
             Space::Local | Space::Parameter => match self.place(variable) {
                 Ok(place) => {
-                    let formal = (variable.space == Space::Parameter).then(|| Formal::of(variable));
-                    self.declare(variable.at, variable.name, Local::Frame(place, formal));
+                    let framed = match variable.space {
+                        Space::Parameter => Framed::Passed(Formal::of(variable)),
+                        _ => Framed::Local(element(variable)),
+                    };
+                    self.declare(variable.at, variable.name, Local::Frame(place, framed));
                 }
                 Err(what) => self.refuse(line, what),
             },
@@ -226,22 +247,14 @@ impl<'a> Lower<'_, 'a> {
                 let Some((bytes, alignment)) = layout(variable) else {
                     return self.refuse(line, "a variable of this size");
                 };
-                if bytes == 0 && variable.linkage != Linkage::Extern {
-                    self.invalid(
-                        variable.at,
-                        format!("`{:.60}`, which has no size and is not `.extern`", variable.name),
-                    );
-                }
-                if variable.initial.is_some() {
-                    self.invalid(variable.at, format!("an initial value of `{:.60}`, which is shared", variable.name));
-                }
                 let number = self.items.variables.len() as u32;
                 self.items.variables.push(Declared {
                     name: variable.name,
                     space: Space::Shared,
                     bytes,
                     alignment,
-                    dynamic: bytes == 0,
+                    element: element(variable),
+                    dynamic: false,
                     owner: Some(self.items.current),
                 });
                 self.declare(variable.at, variable.name, Local::Variable(number));
@@ -271,7 +284,7 @@ impl<'a> Lower<'_, 'a> {
 
     fn guarded(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         if let Some((name, negated)) = instruction.guard {
-            let guard = self.register_of(name, Width::Predicate)?;
+            let guard = self.register_of(name, Scalar::Pred)?;
             // All operations of the instruction have the guard of before, also behind one that writes that register.
             self.guard = if instruction.operands.first().is_some_and(|results| results.names(name)) {
                 let copy = self.temporary(Width::Predicate)?;
@@ -282,6 +295,8 @@ impl<'a> Lower<'_, 'a> {
             };
             self.guard_negate = negated;
         }
+        self.takes_address = matches!(instruction.opcode, "mov" | "cvta");
+        self.takes_special = matches!(instruction.opcode, "mov" | "cvt");
         match find(instruction.opcode) {
             None => Err("no such instruction".to_owned()),
             Some(entry) => match entry.lower {

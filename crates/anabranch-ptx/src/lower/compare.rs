@@ -155,10 +155,10 @@ impl<'a> Lower<'_, 'a> {
         let ([a, b], (c, negate)) = self.compared(instruction, &comparison, scalar)?;
         let (d, e) = match &instruction.operands[0] {
             Operand::Pair(both) => {
-                let d = self.destination(&both.0, Width::Predicate)?;
-                (d, Some(self.destination(&both.1, Width::Predicate)?))
+                let d = self.destination(&both.0, Scalar::Pred)?;
+                (d, Some(self.destination(&both.1, Scalar::Pred)?))
             }
-            one => (self.destination(one, Width::Predicate)?, None),
+            one => (self.destination(one, Scalar::Pred)?, None),
         };
         let flags = comparison.combination;
         if matches!(scalar, Scalar::F16x2 | Scalar::Bf16x2) {
@@ -211,7 +211,7 @@ impl<'a> Lower<'_, 'a> {
                 let run = select::<compare::Select<u32>>;
                 self.emit(Spec { d: *slot, a: yes, b: no, e: holds, ..Spec::new(run) });
             }
-            let d = self.destination(&instruction.operands[0], Width::W32)?;
+            let d = self.destination(&instruction.operands[0], to)?;
             self.emit_two(select::<crate::ops::Two<crate::ops::bits::Or<u32>>>, d, halves[0], halves[1]);
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl<'a> Lower<'_, 'a> {
         let holds = self.temporary(Width::Predicate)?;
         self.emit(Spec { d: holds, a, b, c, flags, negate, ..Spec::new(run) });
         let width = Width::of(to)?;
-        let d = self.destination(&instruction.operands[0], width)?;
+        let d = self.destination(&instruction.operands[0], to)?;
         let (yes, no) = (self.bits(width, yes)?, self.bits(width, 0)?);
         let run = choose_bits!(to, select::<compare::Select<T>>)?;
         self.emit(Spec { d, a: yes, b: no, e: holds, ..Spec::new(run) });
@@ -246,7 +246,7 @@ impl<'a> Lower<'_, 'a> {
         let a = self.source(&instruction.operands[1], scalar)?;
         let b = self.source(&instruction.operands[2], scalar)?;
         let (e, negate) = self.predicate(&instruction.operands[3])?;
-        let d = self.destination(&instruction.operands[0], Width::of(scalar)?)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         self.emit(Spec { d, a, b, e, negate, ..Spec::new(run) });
         Ok(())
     }
@@ -273,7 +273,7 @@ impl<'a> Lower<'_, 'a> {
             _ => return Err(format!("type .{}", by.name())),
         };
         self.emit(Spec { d: holds, a: c, b: zero, ..Spec::new(run) });
-        let d = self.destination(&instruction.operands[0], Width::of(scalar)?)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         let run = choose_bits!(scalar, select::<compare::Select<T>>)?;
         self.emit(Spec { d, a, b, e: holds, ..Spec::new(run) });
         Ok(())
@@ -286,7 +286,7 @@ impl<'a> Lower<'_, 'a> {
         modifiers.finish()?;
         self.count(instruction, 2)?;
         let a = self.source(&instruction.operands[1], scalar)?;
-        let d = self.destination(&instruction.operands[0], Width::Predicate)?;
+        let d = self.destination(&instruction.operands[0], Scalar::Pred)?;
         let run = match scalar {
             Scalar::F32 => select_plain::<compare::TestSingle> as Select,
             Scalar::F64 => select_plain::<compare::TestDouble>,

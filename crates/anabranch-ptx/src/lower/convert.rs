@@ -80,17 +80,6 @@ fn extend(scalar: Scalar, from: Width, to: Width) -> Lowered<Select> {
     }
 }
 
-/// Integers of bits are unsigned ones.
-fn as_integer(scalar: Scalar) -> Scalar {
-    match scalar {
-        Scalar::B8 => Scalar::U8,
-        Scalar::B16 => Scalar::U16,
-        Scalar::B32 => Scalar::U32,
-        Scalar::B64 => Scalar::U64,
-        other => other,
-    }
-}
-
 /// What a conversion is asked for.
 struct Conversion {
     rounding: Option<Rounding>,
@@ -140,16 +129,19 @@ impl<'a> Lower<'_, 'a> {
                 }
                 self.count(instruction, 2)?;
                 let a = self.source(&instruction.operands[1], Scalar::F32)?;
-                let d = self.destination(&instruction.operands[0], Width::W32)?;
+                let d = self.destination(&instruction.operands[0], to)?;
                 self.emit(Spec { d, a, imm, ..Spec::new(select_plain::<steps::Tensor>) });
                 return Ok(());
             }
             _ => {}
         }
         self.count(instruction, 2)?;
+        if let Some(bits) = [to, from].iter().find(|scalar| scalar.meaning() == Meaning::Bits) {
+            return Err(format!("type .{}, of which it is not said what its bits mean", bits.name()));
+        }
+        self.takes_special &= from.meaning() != Meaning::Float && to.meaning() != Meaning::Float;
         let (a, own) = self.any_source(&instruction.operands[1], from)?;
         let (d, width) = self.any_destination(&instruction.operands[0], to)?;
-        let (from, to) = (as_integer(from), as_integer(to));
         match (from.meaning() == Meaning::Float, to.meaning() == Meaning::Float) {
             (false, false) => self.integer_to_integer((from, a, own), (to, d, width), conversion.saturate),
             (false, true) => self.integer_to_float((from, a, own), (to, d), &conversion),
@@ -353,7 +345,7 @@ impl<'a> Lower<'_, 'a> {
             *half = self.temporary(Width::W16)?;
             self.float_to_float((Scalar::F32, a), (one, *half), conversion)?;
         }
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], to)?;
         self.emit_two(select_few::<Two<half::Pair>>, d, halves[1], halves[0]);
         Ok(())
     }
@@ -383,7 +375,7 @@ impl<'a> Lower<'_, 'a> {
             Some(Operand::Sink) | None => self.bits(Width::W32, 0)?,
             Some(rest) => self.source(rest, Scalar::B32)?,
         };
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], Scalar::U32)?;
         let flags = u32::from(signed);
         self.emit(Spec { d, a, b, c, bytes: bits, flags, ..Spec::new(select_plain::<packed::Pack>) });
         Ok(())
@@ -399,19 +391,27 @@ impl<'a> Lower<'_, 'a> {
         let (to, from) = (&*to, &*from);
         if scalar == Scalar::Pred {
             let (a, negate) = self.predicate(from)?;
-            let d = self.destination(to, Width::Predicate)?;
+            let d = self.destination(to, Scalar::Pred)?;
             let run = select_plain::<crate::ops::compare::MovePredicate>;
             self.emit(Spec { d, a, negate, ..Spec::new(run) });
             return Ok(());
         }
+        for operand in [to, from] {
+            if let Operand::Vector(parts) = operand {
+                self.alike(parts)?;
+                if scalar.meaning() != Meaning::Bits {
+                    return Err(format!("a vector as a value of type .{}, instead of bits", scalar.name()));
+                }
+            }
+        }
         let width = Width::of(scalar)?;
         match (to, from) {
-            (_, Operand::Vector(parts)) => self.pack(to, parts, width),
+            (_, Operand::Vector(parts)) => self.pack(to, parts, scalar),
             (Operand::Vector(parts), _) => self.unpack(parts, from, scalar),
             _ => {
                 let before = self.specs.len();
                 let a = self.source(from, scalar)?;
-                let d = self.destination(to, width)?;
+                let d = self.destination(to, scalar)?;
                 // What was read by operations of its own, such as a special register, is written where it shall be.
                 if let Some(last) = self.specs[before..].last_mut()
                     && last.d == a
@@ -431,7 +431,8 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    fn pack(&mut self, to: &Operand<'a>, parts: &[Operand<'a>], width: Width) -> Lowered<()> {
+    fn pack(&mut self, to: &Operand<'a>, parts: &[Operand<'a>], scalar: Scalar) -> Lowered<()> {
+        let width = Width::of(scalar)?;
         let part = match (width, parts.len()) {
             (Width::W32, 2) | (Width::W64, 4) => Scalar::B16,
             (Width::W64, 2) => Scalar::B32,
@@ -442,7 +443,7 @@ impl<'a> Lower<'_, 'a> {
         for (slot, operand) in slots.iter_mut().zip(parts) {
             *slot = self.source(operand, part)?;
         }
-        let d = self.destination(to, width)?;
+        let d = self.destination(to, scalar)?;
         let [a, b, c, e] = slots;
         match (width, part) {
             (Width::W32, _) => self.emit_two(select_few::<Two<half::Pair>>, d, a, b),
@@ -456,14 +457,14 @@ impl<'a> Lower<'_, 'a> {
     fn unpack(&mut self, parts: &[Operand<'a>], from: &Operand<'a>, scalar: Scalar) -> Lowered<()> {
         let a = self.source(from, scalar)?;
         let width = Width::of(scalar)?;
-        let (part, runs): (Width, &[Select]) = match (width, parts.len()) {
-            (Width::W32, 2) => (Width::W16, &[select_few::<One<LowHalf>>, select_few::<One<HighHalf>>]),
-            (Width::W64, 2) => (Width::W32, &[select::<One<LowWord>>, select::<One<half::HighWord>>]),
+        let (part, runs): (Scalar, &[Select]) = match (width, parts.len()) {
+            (Width::W32, 2) => (Scalar::B16, &[select_few::<One<LowHalf>>, select_few::<One<HighHalf>>]),
+            (Width::W64, 2) => (Scalar::B32, &[select::<One<LowWord>>, select::<One<half::HighWord>>]),
             (Width::W128, 2) => {
-                (Width::W64, &[select_few::<One<quad::LowDouble>>, select_few::<One<quad::HighDouble>>])
+                (Scalar::B64, &[select_few::<One<quad::LowDouble>>, select_few::<One<quad::HighDouble>>])
             }
             (Width::W64, 4) => (
-                Width::W16,
+                Scalar::B16,
                 &[
                     select_few::<One<half::Quarter0>>,
                     select_few::<One<half::Quarter1>>,

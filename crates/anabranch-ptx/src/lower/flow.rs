@@ -1,12 +1,14 @@
 //! Branches, calls and barriers.
 
 use super::pass::Passed;
-use super::{Item, Local, Lower, Lowered, Modifiers, Site, Spec, Value, Width};
+use super::{Item, Local, Lower, Lowered, Modifiers, Signature, Site, Spec, Value, Width};
 use crate::machine::Select;
 use crate::ops::convert::Extend;
 use crate::ops::{One, control, select, select_plain};
+use crate::position::Position;
 use crate::syntax::{Instruction, Operand};
 use crate::types::Scalar;
+use std::rc::Rc;
 
 impl<'a> Lower<'_, 'a> {
     fn label(&self, name: &str) -> Lowered<u32> {
@@ -25,6 +27,31 @@ impl<'a> Lower<'_, 'a> {
         });
         self.declared_tables.push(table);
         self.declared_tables.len() as u32 - 1
+    }
+
+    /// What the functions of `.calltargets` take and return, which must be the same for all.
+    pub(super) fn signature_of(&mut self, at: Position, names: &[&'a str]) -> Rc<Signature> {
+        let mut common: Option<Rc<Signature>> = None;
+        for name in names {
+            let signature = match self.items.by_name.get(name) {
+                Some(Item::Function(number)) => self.items.signatures[*number as usize].clone(),
+                _ => {
+                    self.invalid(at, format!("the target `{name:.60}` of calls, which is no function"));
+                    continue;
+                }
+            };
+            match &common {
+                Some(earlier) if !earlier.agrees(&signature) => {
+                    self.invalid(
+                        at,
+                        format!("the target `{name:.60}` of calls, which takes or returns something else"),
+                    );
+                }
+                Some(_) => {}
+                None => common = Some(signature),
+            }
+        }
+        common.unwrap_or_default()
     }
 
     fn emit_control(&mut self, spec: Spec) {
@@ -71,7 +98,9 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    pub(super) fn sleep(&mut self, _: &Instruction<'a>) -> Lowered<()> {
+    pub(super) fn sleep(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        self.count(instruction, 1)?;
+        self.source(&instruction.operands[0], Scalar::U32)?;
         self.emit_control(Spec::new(select_plain::<control::Yield>));
         Ok(())
     }
@@ -98,21 +127,25 @@ impl<'a> Lower<'_, 'a> {
         let Some(Operand::Name(name, 0)) = operands.next() else { return Err("a call of this operand".to_owned()) };
         let arguments = Self::list(operands.next_if(|operand| matches!(operand, Operand::List(_))))?;
         let local = self.find(name);
-        let signature = match (local, self.items.by_name.get(name)) {
-            (None, Some(Item::Function(function))) => self.items.signatures.get(*function as usize),
-            _ => match operands.next() {
-                Some(Operand::Name(prototype, 0)) => match self.find(prototype) {
-                    Some((Local::Prototype(number), _)) => self.prototypes.get(number as usize),
-                    _ => None,
-                },
-                _ => None,
+        let (prototype, rest) = (operands.next(), operands.next());
+        let signature = match (local, self.items.by_name.get(name), prototype) {
+            (None, Some(Item::Function(function)), None) => self.items.signatures[*function as usize].clone(),
+            (None, Some(Item::Function(_)), _) => return Err("a prototype for a function that is named".to_owned()),
+            (Some((Local::Register(_), _)), _, Some(Operand::Name(prototype, 0))) => match self.find(prototype) {
+                Some((Local::Prototype(number), _)) => self.prototypes[number as usize].clone(),
+                _ => return Err(format!("`{prototype:.60}` as a prototype, which is none")),
             },
+            (Some((Local::Register(_), _)), ..) => {
+                return Err(
+                    "a call of what a register points to, without `.callprototype` or `.calltargets`".to_owned()
+                );
+            }
+            _ => return Err(format!("the function `{name:.60}`, which is not declared")),
         };
-        let signature = signature.cloned();
-        if let Some(signature) = &signature {
-            self.check_call(instruction, signature, results, arguments);
+        if rest.is_some() {
+            return Err(format!("{} operands", instruction.operands.len()));
         }
-        let signature = signature.unwrap_or_default();
+        self.check_call(instruction, &signature, results, arguments);
         let (results, registers) = self.results(results, &signature.results)?;
         let arguments = self.arguments(arguments, &signature.parameters)?;
         let mut site = Site { results, arguments, ..Site::default() };
@@ -168,12 +201,12 @@ impl<'a> Lower<'_, 'a> {
         let mut operands = instruction.operands.iter();
         let mut spec = Spec { ..Spec::new(select_plain::<control::Barrier>) };
         if kind == 2 {
-            let width = if types.contains(&Scalar::Pred) { Width::Predicate } else { Width::W32 };
-            if (width == Width::Predicate) != (reduction != Some(0)) {
+            let scalar = if types.contains(&Scalar::Pred) { Scalar::Pred } else { Scalar::U32 };
+            if (scalar == Scalar::Pred) != (reduction != Some(0)) {
                 return Err("these types".to_owned());
             }
             let Some(d) = operands.next() else { return Err("0 operands".to_owned()) };
-            spec.d = self.destination(d, width)?;
+            spec.d = self.destination(d, scalar)?;
         }
         let Some(number) = operands.next() else { return Err("0 operands".to_owned()) };
         spec.a = self.source(number, Scalar::U32)?;

@@ -1,6 +1,6 @@
 //! Logic, shifts, bit fields and permutations.
 
-use super::{Lower, Lowered, Modifiers, Spec, Width};
+use super::{Lower, Lowered, Modifiers, Spec};
 use crate::machine::Select;
 use crate::ops::{One, Three, Two, bits, integer, select, select_few, select_plain};
 use crate::syntax::{Constant, Instruction, Operand};
@@ -39,7 +39,7 @@ impl<'a> Lower<'_, 'a> {
             _ => return Err("type .pred".to_owned()),
         };
         self.count(instruction, count)?;
-        let d = self.destination(&instruction.operands[0], Width::Predicate)?;
+        let d = self.destination(&instruction.operands[0], Scalar::Pred)?;
         let (a, a_negated) = self.predicate(&instruction.operands[1])?;
         let (b, b_negated) = if count == 3 { self.predicate(&instruction.operands[2])? } else { (a, false) };
         if count == 2 {
@@ -70,7 +70,7 @@ impl<'a> Lower<'_, 'a> {
         self.count(instruction, 3)?;
         let a = self.source(&instruction.operands[1], scalar)?;
         let b = self.source(&instruction.operands[2], Scalar::U32)?;
-        let d = self.destination(&instruction.operands[0], Width::of(scalar)?)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         self.emit_two(run, d, a, b);
         Ok(())
     }
@@ -88,7 +88,7 @@ impl<'a> Lower<'_, 'a> {
             (Some(1), Some(1)) => select_few::<Three<bits::FunnelRightWrap>>,
             _ => return Err("shf without .l or .r, and .clamp or .wrap".to_owned()),
         };
-        self.ternary(instruction, [scalar; 4], run)
+        self.ternary(instruction, [scalar, scalar, Scalar::U32, scalar], run)
     }
 
     pub(super) fn lookup(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
@@ -104,7 +104,7 @@ impl<'a> Lower<'_, 'a> {
             *slot = self.source(operand, scalar)?;
         }
         let [a, b, c] = sources;
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         self.emit(Spec { d, a, b, c, imm: table as u64, ..Spec::new(select::<bits::Lookup>) });
         Ok(())
     }
@@ -140,7 +140,7 @@ impl<'a> Lower<'_, 'a> {
             let b = self.source(&instruction.operands[2], scalar)?;
             let c = self.source(&instruction.operands[3], Scalar::U32)?;
             let e = self.source(&instruction.operands[4], Scalar::U32)?;
-            let d = self.destination(&instruction.operands[0], Width::of(scalar)?)?;
+            let d = self.destination(&instruction.operands[0], scalar)?;
             self.emit(Spec { d, a, b, c, e, ..Spec::new(run) });
             return Ok(());
         }

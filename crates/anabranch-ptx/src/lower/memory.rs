@@ -2,6 +2,7 @@
 
 use super::element::{load_of, store_of};
 use super::names::Base;
+use super::space::Does;
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Select, Slot};
 use crate::ops::load::{ABSOLUTE, CONSTANT, FRAME, GENERIC, GLOBAL, LOCAL, NARROW, PARAMETER, SHARED};
@@ -53,17 +54,33 @@ pub(super) fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
     Ok(Access { watches, acquire: acquire || both, release: release || both, vector, space })
 }
 
+/// Checks that a type is one of loads and stores, which have no short floats.
+fn of_memory(scalar: Scalar) -> Lowered<()> {
+    let is_float = scalar.meaning() == Meaning::Float && !matches!(scalar, Scalar::F32 | Scalar::F64);
+    if is_float || matches!(scalar, Scalar::U16x2 | Scalar::S16x2) {
+        return Err(format!("type .{}; bits of that size are loaded and stored", scalar.name()));
+    }
+    Ok(())
+}
+
 impl<'a> Lower<'_, 'a> {
     /// Fills in where an operation accesses memory.
-    pub(super) fn locate(&mut self, spec: &mut Spec, operand: &Operand<'a>, space: Option<Space>) -> Lowered<()> {
+    pub(super) fn locate(
+        &mut self,
+        spec: &mut Spec,
+        operand: &Operand<'a>,
+        space: Option<Space>,
+        does: Does,
+    ) -> Lowered<()> {
         let (name, offset) = match operand {
             Operand::Address(name, offset) => (*name, *offset),
-            Operand::Name(name, offset) => (Some(*name), *offset),
-            _ => return Err("this operand as an address".to_owned()),
+            Operand::Element(name, index) if does != Does::Atomic => (Some(*name), self.element(name, *index)?),
+            _ => return Err("this operand as an address; an address is in brackets".to_owned()),
         };
+        self.check_space(name, space, does)?;
         let mut code = match space {
             // The name of a shared variable says where it is.
-            None if name.is_some_and(|name| self.is_shared(name)) => SHARED,
+            None if name.is_some_and(|name| self.space_of(name) == Some(Space::Shared)) => SHARED,
             None => GENERIC,
             Some(Space::Global) => GLOBAL,
             Some(Space::Shared) => SHARED,
@@ -109,15 +126,6 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    fn is_shared(&self, name: &str) -> bool {
-        let number = match (self.find(name), self.items.by_name.get(name)) {
-            (Some((super::Local::Variable(number), _)), _) => number,
-            (None, Some(super::Item::Variable(number))) => *number,
-            _ => return false,
-        };
-        self.items.variables.get(number as usize).is_some_and(|variable| variable.space == Space::Shared)
-    }
-
     fn fence(&mut self) {
         self.emit(Spec::new(select_plain::<atomic::Fence>));
     }
@@ -136,6 +144,7 @@ impl<'a> Lower<'_, 'a> {
         let scalar = modifiers.one_type()?;
         let access = access(&mut modifiers)?;
         modifiers.finish()?;
+        of_memory(scalar)?;
         // A third operand is a cache policy.
         if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
             return Err(format!("{} operands", instruction.operands.len()));
@@ -154,7 +163,7 @@ impl<'a> Lower<'_, 'a> {
             (Width::W128, _) if access.watches || access.acquire => select_plain::<quad::LoadWhole>,
             _ => load_of(scalar, width)?,
         });
-        self.locate(&mut base, &instruction.operands[1], access.space)?;
+        self.locate(&mut base, &instruction.operands[1], access.space, Does::Load)?;
         // A parameter of the kernel is the same for all lanes.
         if let [d] = *slots
             && base.flags == PARAMETER | ABSOLUTE
@@ -219,18 +228,28 @@ impl<'a> Lower<'_, 'a> {
             && start % i64::from(scalar.bytes()) == 0
     }
 
-    /// The size of the registers of a vector, which all have one.
-    fn common_width(&mut self, parts: &[Operand<'a>], scalar: Scalar) -> Lowered<Width> {
-        let mut width = None;
+    /// The size of the registers of a vector, if there are any: all have one, and types that go together.
+    pub(super) fn alike(&mut self, parts: &[Operand<'a>]) -> Lowered<Option<Width>> {
+        let mut types: Vec<Scalar> = Vec::new();
         for part in parts {
-            if let Some((_, scalar)) = self.held(part)? {
-                let own = Width::of(scalar)?;
-                if width.is_some_and(|width| width != own) {
+            types.extend(self.held(part)?.map(|(_, scalar)| scalar));
+        }
+        for (index, one) in types.iter().enumerate() {
+            for other in &types[..index] {
+                if Width::of(*one)? != Width::of(*other)? {
                     return Err("a vector of registers of different sizes".to_owned());
                 }
-                width = Some(own);
+                if !one.takes(*other) {
+                    return Err(format!("a vector of registers of types .{} and .{}", other.name(), one.name()));
+                }
             }
         }
+        types.first().map(|scalar| Width::of(*scalar)).transpose()
+    }
+
+    /// The size of the registers of a vector, or that of its type.
+    fn common_width(&mut self, parts: &[Operand<'a>], scalar: Scalar) -> Lowered<Width> {
+        let width = self.alike(parts)?;
         let width = width.map_or_else(|| Width::of(scalar), Ok)?;
         if width.bytes() < scalar.bytes() || width == Width::Predicate {
             return Err(format!("a register that is too small for type .{}", scalar.name()));
@@ -245,7 +264,11 @@ impl<'a> Lower<'_, 'a> {
         if modifiers.has("async") {
             return Err("modifier .async".to_owned());
         }
+        if instruction.modifiers.contains(&"param::entry") {
+            return Err("a store to parameters of a kernel".to_owned());
+        }
         modifiers.finish()?;
+        of_memory(scalar)?;
         if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
             return Err(format!("{} operands", instruction.operands.len()));
         }
@@ -268,7 +291,7 @@ impl<'a> Lower<'_, 'a> {
             (Width::W128, _) if access.watches || access.release => select_plain::<quad::StoreWhole>,
             _ => store_of(scalar, width)?,
         });
-        self.locate(&mut base, &instruction.operands[0], access.space)?;
+        self.locate(&mut base, &instruction.operands[0], access.space, Does::Store)?;
         if access.release {
             self.fence();
         }
@@ -325,10 +348,10 @@ impl<'a> Lower<'_, 'a> {
         let mut spec = Spec { b, c, target: kind as u32, bytes: scalar.bytes(), ..Spec::new(run) };
         spec.flags = of << atomic::TYPE_SHIFT;
         if result && !matches!(instruction.operands[0], Operand::Sink) {
-            spec.d = self.destination(&instruction.operands[0], width)?;
+            spec.d = self.destination(&instruction.operands[0], scalar)?;
             spec.flags |= atomic::RESULT;
         }
-        self.locate(&mut spec, &operands[0], access.space)?;
+        self.locate(&mut spec, &operands[0], access.space, Does::Atomic)?;
         if matches!(spec.flags & crate::ops::load::SPACE, CONSTANT | PARAMETER) {
             return Err("atomic operations in this state space".to_owned());
         }
@@ -372,8 +395,17 @@ impl<'a> Lower<'_, 'a> {
             Some(_) => 0,
             None => return Err("cvta without a state space".to_owned()),
         };
+        if !to && let Operand::Name(name, _) | Operand::Element(name, _) = &instruction.operands[1] {
+            let is_elsewhere = self.space_of(name).is_some_and(|own| Some(own) != access.space);
+            if is_elsewhere {
+                return Err(format!("`{name:.60}`, which is in another state space"));
+            }
+        }
+        if !matches!(scalar, Scalar::U32 | Scalar::U64) {
+            return Err(format!("type .{}", scalar.name()));
+        }
         let a = self.source(&instruction.operands[1], scalar)?;
-        let d = self.destination(&instruction.operands[0], width)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         match (width, window) {
             (Width::W64, 0) => self.emit_one(select::<One<bits::Copied<u64>>>, d, a),
             (Width::W64, _) => {
@@ -404,7 +436,7 @@ impl<'a> Lower<'_, 'a> {
             _ => return Err("isspacep of this state space".to_owned()),
         };
         let a = self.source(&instruction.operands[1], Scalar::U64)?;
-        let d = self.destination(&instruction.operands[0], Width::Predicate)?;
+        let d = self.destination(&instruction.operands[0], Scalar::Pred)?;
         self.emit(Spec { d, a, imm, ..Spec::new(select_plain::<special::IsSpace>) });
         Ok(())
     }

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::{Local, Lower, Lowered, Place, Register, Signature, Spec, Value, Width, literal};
+use super::{Framed, Local, Lower, Lowered, Place, Register, Signature, Spec, Value, Width, literal};
 use crate::machine::Slot;
 use crate::ops::special::{self, DYNAMIC_SHARED, REGISTERS};
 use crate::ops::{select, select_plain};
 use crate::syntax::Operand;
-use crate::types::{Scalar, Space};
+use crate::types::{Meaning, Scalar, Space};
 
 /// The names of the parts of a vector.
 const PARTS: [[&str; 2]; 4] = [["x", "r"], ["y", "g"], ["z", "b"], ["w", "a"]];
@@ -28,6 +28,8 @@ pub(crate) struct Declared<'a> {
     pub(crate) space: Space,
     pub(crate) bytes: u64,
     pub(crate) alignment: u32,
+    /// Of an array: the bytes of an element.
+    pub(crate) element: Option<u32>,
     /// `.extern .shared x[]`: where dynamic shared memory begins.
     pub(crate) dynamic: bool,
     /// The function whose own it is.
@@ -120,30 +122,30 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// The register of an operand, if it is one of this size.
-    fn held_of(&mut self, operand: &Operand<'a>, width: Width) -> Lowered<Option<Slot>> {
-        let Some((slot, scalar)) = self.held(operand)? else { return Ok(None) };
-        if Width::of(scalar)? != width {
-            return Err(format!("a register of type .{} for this type", scalar.name()));
+    /// The register of an operand, if it is one, of this type.
+    fn held_of(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<Option<Slot>> {
+        let Some((slot, own)) = self.held(operand)? else { return Ok(None) };
+        if Width::of(own)? != Width::of(scalar)? || !scalar.takes(own) {
+            return Err(format!("a register of type .{} for type .{}", own.name(), scalar.name()));
         }
         Ok(Some(slot))
     }
 
-    /// A register of a size.
-    pub(super) fn register_of(&mut self, name: &str, width: Width) -> Lowered<Slot> {
-        let (slot, scalar) = self.register(name)?;
-        if Width::of(scalar)? != width {
-            return Err(format!("the register `{name:.60}` of type .{} for this type", scalar.name()));
+    /// A register of a type.
+    pub(super) fn register_of(&mut self, name: &str, scalar: Scalar) -> Lowered<Slot> {
+        let (slot, own) = self.register(name)?;
+        if Width::of(own)? != Width::of(scalar)? || !scalar.takes(own) {
+            return Err(format!("the register `{name:.60}` of type .{} for type .{}", own.name(), scalar.name()));
         }
         Ok(slot)
     }
 
-    /// Where a result goes.
-    pub(super) fn destination(&mut self, operand: &Operand<'a>, width: Width) -> Lowered<Slot> {
+    /// Where a result of a type goes.
+    pub(super) fn destination(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<Slot> {
         match operand {
-            Operand::Name(name, 0) => self.register_of(name, width),
-            Operand::Sink => self.temporary(width),
-            _ => self.held_of(operand, width)?.ok_or_else(|| "this operand as a result".to_owned()),
+            Operand::Name(name, 0) => self.register_of(name, scalar),
+            Operand::Sink => self.temporary(Width::of(scalar)?),
+            _ => self.held_of(operand, scalar)?.ok_or_else(|| "this operand as a result".to_owned()),
         }
     }
 
@@ -152,18 +154,22 @@ impl<'a> Lower<'_, 'a> {
         let width = Width::of(scalar)?;
         match operand {
             Operand::Constant(constant) => self.bits(width, literal(*constant, scalar)?),
-            Operand::Part(name, part) => match self.held_of(operand, width)? {
+            Operand::Part(name, part) => match self.held_of(operand, scalar)? {
                 Some(slot) => Ok(slot),
-                None => self.special(name, part, width),
+                None => self.special_of(name, part, scalar),
             },
             Operand::Name(name, 0) if self.find(name).is_none() && name.starts_with('%') => {
-                self.special(name, "", width)
+                self.special_of(name, "", scalar)
             }
             Operand::Name(name, offset) => match self.find(name) {
-                Some((Local::Register(_), _)) if *offset == 0 => self.register_of(name, width),
+                Some((Local::Register(_), _)) if *offset == 0 => self.register_of(name, scalar),
                 Some((Local::Register(_), _)) => Err("a sum as an operand".to_owned()),
-                _ => self.address_of(name, *offset, width),
+                _ => self.address_value(name, *offset, scalar),
             },
+            Operand::Element(name, index) => {
+                let offset = self.element(name, *index)?;
+                self.address_value(name, offset, scalar)
+            }
             _ => Err("this operand as a value".to_owned()),
         }
     }
@@ -171,6 +177,9 @@ impl<'a> Lower<'_, 'a> {
     /// A value and its own size, for instructions that take registers of any size.
     pub(super) fn any_source(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<(Slot, Width)> {
         if let Some((slot, own)) = self.held(operand)? {
+            if !scalar.takes(own) {
+                return Err(format!("a register of type .{} for type .{}", own.name(), scalar.name()));
+            }
             return Ok((slot, Width::of(own)?));
         }
         Ok((self.source(operand, scalar)?, Width::of(scalar)?))
@@ -184,8 +193,9 @@ impl<'a> Lower<'_, 'a> {
                 let found = self.held(operand)?;
                 let (slot, own) = found.ok_or_else(|| format!("`{name:.60}` where a register is needed"))?;
                 let width = Width::of(own)?;
-                if width == Width::Predicate || width.bytes() < least.bytes() {
-                    return Err(format!("the register `{name:.60}` of type .{} for this type", own.name()));
+                if width == Width::Predicate || width.bytes() < least.bytes() || !scalar.takes(own) {
+                    let types = format!("of type .{} for type .{}", own.name(), scalar.name());
+                    return Err(format!("the register `{name:.60}` {types}"));
                 }
                 Ok((slot, width))
             }
@@ -200,14 +210,23 @@ impl<'a> Lower<'_, 'a> {
             Operand::Name(name, 0) if self.find(name).is_none() && name.starts_with('%') => {
                 Ok((self.special(name, "", Width::Predicate)?, false))
             }
-            Operand::Name(name, 0) => Ok((self.register_of(name, Width::Predicate)?, false)),
-            Operand::Not(name) => Ok((self.register_of(name, Width::Predicate)?, true)),
+            Operand::Name(name, 0) => Ok((self.register_of(name, Scalar::Pred)?, false)),
+            Operand::Not(name) => Ok((self.register_of(name, Scalar::Pred)?, true)),
             Operand::Constant(crate::syntax::Constant::Integer(value)) => {
                 let slot = self.constant(Width::Predicate, Value::Bits(if *value != 0 { u64::MAX } else { 0 }))?;
                 Ok((slot, false))
             }
             _ => Err("this operand as a predicate".to_owned()),
         }
+    }
+
+    /// Reads a special register as a value of a type. Few instructions take one.
+    fn special_of(&mut self, name: &str, part: &str, scalar: Scalar) -> Lowered<Slot> {
+        let slot = self.special(name, part, Width::of(scalar)?)?;
+        if !self.takes_special || scalar.meaning() == Meaning::Float {
+            return Err(format!("the special register `{name:.60}`, which `mov` reads"));
+        }
+        Ok(slot)
     }
 
     /// Reads a special register.
@@ -217,7 +236,22 @@ impl<'a> Lower<'_, 'a> {
             let dot = if part.is_empty() { "" } else { "." };
             return Err(format!("the register `{name:.60}{dot}{part:.60}`"));
         };
-        self.special_number(number as u64, REGISTERS[number].2, width)
+        let bits = REGISTERS[number].2;
+        let is_of_threads = || matches!(name, "%tid" | "%ntid" | "%ctaid" | "%nctaid");
+        let fits = match (bits, width) {
+            (32, Width::W32) | (64, Width::W64) | (1, Width::Predicate) => true,
+            // They had 16 bits once, and are still read so.
+            (32, Width::W16) => is_of_threads(),
+            // It had 32 bits once.
+            (64, Width::W32) => name == "%gridid",
+            _ => false,
+        };
+        if !fits {
+            return Err(format!(
+                "the special register `{name:.60}`, which has {bits} bits, as a value of another size"
+            ));
+        }
+        self.special_number(number as u64, bits, width)
     }
 
     fn special_number(&mut self, number: u64, bits: u32, width: Width) -> Lowered<Slot> {
@@ -226,7 +260,6 @@ impl<'a> Lower<'_, 'a> {
             (_, Width::W32) if special::is_place(number) => select::<special::BlockIndex>,
             (_, Width::W32) => select::<special::Register>,
             (_, Width::W64) => select_plain::<special::WideRegister>,
-            // The registers of threads had 16 bits once, and are still read so.
             (32, Width::W16) => {
                 let whole = self.temporary(Width::W32)?;
                 let run = select::<special::Register>;
@@ -242,6 +275,39 @@ impl<'a> Lower<'_, 'a> {
         };
         self.emit(Spec { d: slot, imm: number, ..Spec::new(run) });
         Ok(slot)
+    }
+
+    /// The address of something, as a value of a type. Few instructions take one.
+    fn address_value(&mut self, name: &str, offset: i64, scalar: Scalar) -> Lowered<Slot> {
+        let slot = self.address_of(name, offset, Width::of(scalar)?)?;
+        if !self.takes_address {
+            return Err(format!("the address of `{name:.60}`, which `mov` reads"));
+        }
+        if scalar.meaning() == Meaning::Float {
+            return Err(format!("the address of `{name:.60}` as a value of type .{}", scalar.name()));
+        }
+        if let Some((Local::Frame(_, Framed::Passed(_)), _)) = self.find(name) {
+            return Err(format!("the address of `{name:.60}`, which is passed to functions"));
+        }
+        let is_far = matches!(self.space_of(name), Some(Space::Global | Space::Constant));
+        if is_far && scalar.bytes() == 4 {
+            return Err(format!("the address of `{name:.60}`, which has 64 bits, as a value of 32"));
+        }
+        Ok(slot)
+    }
+
+    /// How many bytes an element of an array is behind its first one.
+    pub(super) fn element(&self, name: &str, index: u64) -> Lowered<i64> {
+        let bytes = match (self.find(name), self.items.by_name.get(name)) {
+            (Some((Local::Frame(_, Framed::Local(element)), _)), _) => element,
+            (Some((Local::Variable(number), _)), _) => self.items.variables[number as usize].element,
+            (None, Some(Item::Variable(number))) => self.items.variables[*number as usize].element,
+            (None, None) => return Err(format!("the name `{name:.60}`, which is not declared")),
+            _ => None,
+        };
+        let Some(bytes) = bytes else { return Err(format!("an element of `{name:.60}`, which is no array")) };
+        let offset = index.checked_mul(bytes.into()).and_then(|offset| i64::try_from(offset).ok());
+        offset.ok_or_else(|| format!("an element of `{name:.60}` of this number"))
     }
 
     /// The address of something, as a value.

@@ -1,6 +1,7 @@
 //! `mbarrier`.
 
 use super::memory::access;
+use super::space::Does;
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::ops::convert::Extend;
 use crate::ops::load::{CONSTANT, FRAME, LOCAL, PARAMETER, SPACE};
@@ -26,8 +27,8 @@ impl<'a> Lower<'_, 'a> {
         }
         if kind == "pending_count" {
             self.count(instruction, 2)?;
-            let a = self.source(&instruction.operands[1], Scalar::B64)?;
-            let d = self.destination(&instruction.operands[0], Width::W32)?;
+            let a = self.source(&instruction.operands[1], Scalar::U64)?;
+            let d = self.destination(&instruction.operands[0], Scalar::U32)?;
             self.emit_one(select_plain::<phases::Pending>, d, a);
             return Ok(());
         }
@@ -42,9 +43,9 @@ impl<'a> Lower<'_, 'a> {
         let (address, b) = match operands {
             [address] if matches!(kind, "arrive" | "arrive_drop") => (address, self.bits(Width::W64, 1)?),
             [address] if kind == "inval" => (address, self.bits(Width::W64, 0)?),
-            [address, state] if asks && !parity => (address, self.source(state, Scalar::B64)?),
+            [address, state] if asks && !parity => (address, self.source(state, Scalar::U64)?),
             // A third operand is how long it may wait.
-            [address, state, _] if kind == "try_wait" && !parity => (address, self.source(state, Scalar::B64)?),
+            [address, state, _] if kind == "try_wait" && !parity => (address, self.source(state, Scalar::U64)?),
             [address, count] if kind != "inval" => (address, self.wide(count)?),
             [address, count, _] if kind == "try_wait" => (address, self.wide(count)?),
             _ => return Err(format!("{} operands", instruction.operands.len())),
@@ -60,10 +61,13 @@ impl<'a> Lower<'_, 'a> {
         let run = if asks { select_plain::<phases::Ask> } else { select_plain::<phases::Change> };
         let mut spec = Spec { b, target, bytes: 8, ..Spec::new(run) };
         if let Some(result) = result.filter(|result| !matches!(result, Operand::Sink)) {
-            spec.d = self.destination(result, if asks { Width::Predicate } else { Width::W64 })?;
+            spec.d = self.destination(result, if asks { Scalar::Pred } else { Scalar::U64 })?;
             spec.flags = atomic::RESULT;
         }
-        self.locate(&mut spec, address, access.space)?;
+        // The name of a variable says where it is.
+        let is_named = matches!(address, Operand::Address(Some(name), _) if self.space_of(name).is_some());
+        let space = if is_named { Some(Space::Shared) } else { access.space };
+        self.locate(&mut spec, address, space, Does::Atomic)?;
         if matches!(spec.flags & SPACE, CONSTANT | PARAMETER | LOCAL | FRAME) {
             return Err("barrier objects in this state space".to_owned());
         }

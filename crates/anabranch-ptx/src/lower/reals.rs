@@ -101,8 +101,7 @@ impl<'a> Lower<'_, 'a> {
         for (slot, operand) in sources.iter_mut().zip(&instruction.operands[1..]) {
             *slot = self.source(operand, scalar)?;
         }
-        let width = Width::of(scalar)?;
-        let d = self.destination(&instruction.operands[0], width)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         if magnitude {
             return self.magnitudes((opcode, scalar, count), d, sources, options);
         }
@@ -148,7 +147,7 @@ impl<'a> Lower<'_, 'a> {
                 self.emit_one(run, half[index], pair);
             }
         }
-        let d = self.destination(&instruction.operands[0], Width::W64)?;
+        let d = self.destination(&instruction.operands[0], Scalar::F32x2)?;
         let mut results = [Slot(0); 2];
         for (result, sources) in results.iter_mut().zip(halves) {
             *result = self.temporary(Width::W32)?;
@@ -294,7 +293,7 @@ impl<'a> Lower<'_, 'a> {
                 sources[index] = whole;
             }
         }
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], Scalar::F32)?;
         if rounding == Rounding::Nearest {
             let run = self.nearest(opcode, Scalar::F32, false, false)?;
             self.emit_three(run, d, sources);

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::{Local, Register};
 
-/// Names, and ranges of registers such as `%r<10>`, which are apart: `%r` is none of `%r0` to `%r9`.
+/// Names, and ranges of registers such as `%r<10>`, which are apart: `%r` is none of `%r0` to `%r9`, and a label may be named as
+/// one of them.
 #[derive(Debug, Default)]
 pub(super) struct Scope<'a> {
     names: HashMap<&'a str, Local>,
@@ -14,19 +15,25 @@ pub(super) struct Scope<'a> {
     lowest: HashMap<&'a str, u64>,
 }
 
-/// `%r12` as `%r` and 12. Numbers with zeros before them are names of their own, as in `%r01`.
+/// `%r12` as `%r` and 12. Zeros before a number do not count: `%r01` is `%r1`.
 fn numbered(name: &str) -> Option<(&str, u64)> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (prefix, number) = name.split_at(digits);
-    if number.len() > 1 && number.starts_with('0') { None } else { Some((prefix, number.parse().ok()?)) }
+    Some((prefix, number.parse().ok()?))
 }
 
 impl<'a> Scope<'a> {
     /// What a name stands for, and the number of a register of a range, counted from 1.
     pub(super) fn find(&self, name: &str) -> Option<(Local, u64)> {
-        if let Some(local) = self.names.get(name) {
-            return Some((*local, 0));
+        let own = self.names.get(name).map(|local| (*local, 0));
+        match own {
+            // A label may have the name of a register of a range, which hides it.
+            None | Some((Local::Label(_), _)) => self.find_in_range(name).or(own),
+            own => own,
         }
+    }
+
+    fn find_in_range(&self, name: &str) -> Option<(Local, u64)> {
         let (prefix, index) = numbered(name)?;
         let (register, count) = self.ranges.get(prefix)?;
         (index < *count).then_some((Local::Register(*register), index + 1))
@@ -34,7 +41,10 @@ impl<'a> Scope<'a> {
 
     /// Declares a name. Returns whether it is new.
     pub(super) fn declare(&mut self, name: &'a str, local: Local) -> bool {
-        if self.find(name).is_some() {
+        if matches!(local, Local::Label(_)) {
+            return self.names.insert(name, local).is_none();
+        }
+        if self.names.contains_key(name) || self.find_in_range(name).is_some() {
             return false;
         }
         if let Some((prefix, index)) = numbered(name) {

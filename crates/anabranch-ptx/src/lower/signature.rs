@@ -1,6 +1,6 @@
 //! What functions take and return, and whether a call agrees with it.
 
-use super::{Item, Local, Lower, layout};
+use super::{Framed, Item, Local, Lower, layout};
 use crate::syntax::{Function, Instruction, Operand, Variable};
 use crate::types::{Meaning, Scalar, Space};
 
@@ -54,6 +54,16 @@ pub(crate) struct Signature {
 impl Signature {
     pub(crate) fn of(function: &Function<'_>) -> Signature {
         Signature { kernel: function.kernel, ..Signature::of_lists(&function.results, &function.parameters) }
+    }
+
+    /// Whether functions can be called in place of each other.
+    pub(super) fn agrees(&self, other: &Signature) -> bool {
+        let agree = |one: &[Formal], other: &[Formal]| {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.agrees(other))
+        };
+        self.kernel == other.kernel
+            && agree(&self.results, &other.results)
+            && agree(&self.parameters, &other.parameters)
     }
 
     pub(super) fn of_lists(results: &[Variable<'_>], parameters: &[Variable<'_>]) -> Signature {
@@ -114,7 +124,7 @@ impl<'a> Lower<'_, 'a> {
         match *operand {
             Operand::Constant(_) => Actual::Any,
             Operand::Name(name, 0) => match self.find(name) {
-                Some((Local::Frame(_, Some(formal)), _)) => Actual::Of(formal),
+                Some((Local::Frame(_, Framed::Passed(formal)), _)) => Actual::Of(formal),
                 Some((Local::Register(register), _)) => {
                     Actual::Of(Formal::of_register(register.scalar, register.vector))
                 }

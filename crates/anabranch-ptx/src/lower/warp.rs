@@ -33,7 +33,7 @@ impl<'a> Lower<'_, 'a> {
         let a = self.source(&instruction.operands[1], Scalar::B32)?;
         let b = self.source(&instruction.operands[2], Scalar::B32)?;
         let c = self.source(&instruction.operands[3], Scalar::B32)?;
-        let (d, second) = self.pair(&instruction.operands[0], Width::W32)?;
+        let (d, second) = self.pair(&instruction.operands[0], Scalar::B32)?;
         let (imm, target) = second.map_or((0, 0), |slot| (warp::SECOND, slot.0));
         self.emit(Spec { d, a, b, c, e, imm, target, flags, ..Spec::new(select::<warp::Shuffle>) });
         Ok(())
@@ -43,13 +43,13 @@ impl<'a> Lower<'_, 'a> {
     fn pair(
         &mut self,
         operand: &Operand<'a>,
-        width: Width,
+        scalar: Scalar,
     ) -> Lowered<(crate::machine::Slot, Option<crate::machine::Slot>)> {
         match operand {
             Operand::Pair(both) => {
-                Ok((self.destination(&both.0, width)?, Some(self.destination(&both.1, Width::Predicate)?)))
+                Ok((self.destination(&both.0, scalar)?, Some(self.destination(&both.1, Scalar::Pred)?)))
             }
-            one => Ok((self.destination(one, width)?, None)),
+            one => Ok((self.destination(one, scalar)?, None)),
         }
     }
 
@@ -61,12 +61,12 @@ impl<'a> Lower<'_, 'a> {
         modifiers.finish()?;
         let e = self.members(instruction, 2, sync)?;
         let (a, negate) = self.predicate(&instruction.operands[1])?;
-        let (run, flags, width): (Select, u32, _) = match mode {
-            Some(3) => (select_plain::<warp::Ballot>, 0, Width::W32),
-            Some(mode) => (select_plain::<warp::Vote>, [warp::ALL, warp::ANY, warp::UNIFORM][mode], Width::Predicate),
+        let (run, flags, scalar): (Select, u32, _) = match mode {
+            Some(3) => (select_plain::<warp::Ballot>, 0, Scalar::B32),
+            Some(mode) => (select_plain::<warp::Vote>, [warp::ALL, warp::ANY, warp::UNIFORM][mode], Scalar::Pred),
             None => return Err("vote without a mode".to_owned()),
         };
-        let d = self.destination(&instruction.operands[0], width)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         self.emit(Spec { d, a, e, negate, flags, ..Spec::new(run) });
         Ok(())
     }
@@ -80,7 +80,7 @@ impl<'a> Lower<'_, 'a> {
         let Some(mode) = mode else { return Err("match without a mode".to_owned()) };
         let e = self.members(instruction, 2, sync)?;
         let a = self.source(&instruction.operands[1], scalar)?;
-        let (d, second) = self.pair(&instruction.operands[0], Width::W32)?;
+        let (d, second) = self.pair(&instruction.operands[0], Scalar::U32)?;
         let run: Select = match scalar {
             Scalar::B32 => select_plain::<warp::Match<u32>>,
             Scalar::B64 => select_plain::<warp::Match<u64>>,
@@ -113,14 +113,14 @@ impl<'a> Lower<'_, 'a> {
         };
         let e = self.members(instruction, 2, sync)?;
         let a = self.source(&instruction.operands[1], scalar)?;
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], scalar)?;
         self.emit(Spec { d, a, e, imm, flags: kind as u32, ..Spec::new(select_plain::<warp::Reduce>) });
         Ok(())
     }
 
     pub(super) fn activemask(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         self.count(instruction, 1)?;
-        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let d = self.destination(&instruction.operands[0], Scalar::B32)?;
         self.emit(Spec { d, ..Spec::new(select_plain::<warp::ActiveMask>) });
         Ok(())
     }
@@ -128,7 +128,7 @@ impl<'a> Lower<'_, 'a> {
     pub(super) fn elect(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         self.count(instruction, 2)?;
         let e = self.source(&instruction.operands[1], Scalar::U32)?;
-        let (d, c) = self.pair(&instruction.operands[0], Width::W32)?;
+        let (d, c) = self.pair(&instruction.operands[0], Scalar::U32)?;
         let Some(c) = c else { return Err("elect with one result".to_owned()) };
         self.emit(Spec { d, c, e, ..Spec::new(select_plain::<warp::Elect>) });
         Ok(())

@@ -1,6 +1,7 @@
 //! Statements of functions.
 
 use super::Parser;
+use super::directive::{self, Carrier};
 use crate::lex::Token;
 use crate::position::{ParseError, Parsed, Position};
 use crate::syntax::{Instruction, Linkage, Operand, Prototype, Statement};
@@ -22,9 +23,6 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 let inside = self.nested(Self::statements)?;
                 found.push(Statement::Block(inside));
-            }
-            Token::Mark(b';') => {
-                self.advance()?;
             }
             Token::Mark(b'@') => {
                 self.advance()?;
@@ -56,9 +54,8 @@ impl<'a> Parser<'a> {
             Token::Dot(word) if Space::from_name(word).is_some() => {
                 self.variables(Linkage::Internal, &mut |variable| found.push(Statement::Variable(Box::new(variable))))?;
             }
-            Token::Dot("extern" | "visible" | "weak") => {
-                self.advance()?;
-                self.variables(Linkage::Extern, &mut |variable| found.push(Statement::Variable(Box::new(variable))))?;
+            Token::Dot("extern" | "visible" | "weak" | "common") => {
+                return self.error("a declaration without linkage, as in all functions,");
             }
             _ => return self.error("a statement"),
         }
@@ -68,7 +65,7 @@ impl<'a> Parser<'a> {
     /// What follows a label, where it belongs to the label.
     fn labelled(&mut self, at: Position, name: &'a str, found: &mut Vec<Statement<'a>>) -> Parsed<()> {
         match self.token {
-            Token::Dot("branchtargets" | "calltargets") => {
+            Token::Dot(directive @ ("branchtargets" | "calltargets")) => {
                 self.advance()?;
                 let mut names = Vec::new();
                 loop {
@@ -78,14 +75,20 @@ impl<'a> Parser<'a> {
                     }
                 }
                 self.expect(b';')?;
-                found.push(Statement::Targets(at, name, names));
+                found.push(match directive {
+                    "branchtargets" => Statement::Targets(at, name, names),
+                    _ => Statement::Callees(at, name, names),
+                });
             }
             Token::Dot("callprototype") => {
                 self.advance()?;
                 let results = if self.is(b'(') { self.parameters()? } else { Vec::new() };
-                self.word("`_`")?;
+                if self.word("`_`")? != "_" {
+                    return Err(ParseError::new(at, "a prototype has `_` in place of a name"));
+                }
                 let parameters = if self.is(b'(') { self.parameters()? } else { Vec::new() };
-                self.directives(&mut Vec::new())?;
+                let directives = self.directives()?;
+                directive::check(&directives, Carrier::Function { returns: !results.is_empty() })?;
                 self.expect(b';')?;
                 found.push(Statement::Prototype(Box::new(Prototype { at, name, results, parameters })));
             }
@@ -131,6 +134,17 @@ impl<'a> Parser<'a> {
                 if let Token::Dot(part) = self.token {
                     self.advance()?;
                     return Ok(Operand::Part(word, part));
+                }
+                if self.accept(b'[')? {
+                    let at = self.at;
+                    if let Token::Word(_) = self.token {
+                        return self.error("the number of an element; add to an address in a register instead");
+                    }
+                    let Ok(index) = u64::try_from(self.integer()?) else {
+                        return Err(ParseError::new(at, "the number of an element is not negative"));
+                    };
+                    self.expect(b']')?;
+                    return Ok(Operand::Element(word, index));
                 }
                 let offset = self.offset()?;
                 Ok(Operand::Name(word, offset))
@@ -185,6 +199,9 @@ impl<'a> Parser<'a> {
         };
         if self.accept(b']')? {
             return Ok(Operand::Address(base, offset));
+        }
+        if !self.is(b',') {
+            return self.error("`]`");
         }
         // Textures and tensors have more inside. They are not executed, so that only the end matters.
         let mut depth = 1;

@@ -6,6 +6,24 @@ use crate::position::{ParseError, Parsed};
 use crate::syntax::{Initial, Linkage, Variable};
 use crate::types::{Scalar, Space};
 
+/// Checks that there are such variables.
+fn check(variable: &Variable<'_>) -> Parsed<()> {
+    let is_register = variable.space == Space::Register;
+    let is_one = variable.dimensions.is_empty() && variable.vector == 1;
+    let what = if variable.scalar == Scalar::Pred && !(is_register && is_one) {
+        "a predicate that is no single register"
+    } else if is_register && !variable.dimensions.is_empty() {
+        "an array of registers"
+    } else if variable.count.is_some() && !is_register {
+        "a number of variables that are no registers"
+    } else if variable.scalar.bytes() * variable.vector > 16 && variable.vector > 1 {
+        "a vector of more than 128 bits"
+    } else {
+        return Ok(());
+    };
+    Err(ParseError::new(variable.at, format!("`{:.60}` is {what}", variable.name)))
+}
+
 impl<'a> Parser<'a> {
     /// `(.param .b32 a, .param .b64 b)`.
     pub(super) fn parameters(&mut self) -> Parsed<Vec<Variable<'a>>> {
@@ -132,11 +150,11 @@ impl<'a> Parser<'a> {
             if variable.dimensions.len() == 8 {
                 return self.error("an array of 8 dimensions at most");
             }
-            let size = if self.is(b']') { 0 } else { self.integer()? };
-            let Ok(size) = u64::try_from(size) else { return self.error("an array of a size that is not negative") };
+            let size = if self.is(b']') { 0 } else { self.number("the size of an array, or nothing,")? };
             variable.dimensions.push(size);
             self.expect(b']')?;
         }
+        check(&variable)?;
         Ok(variable)
     }
 
@@ -147,6 +165,9 @@ impl<'a> Parser<'a> {
                 found.push(self.nested(Self::initial)?);
                 if !self.is(b'}') {
                     self.expect(b',')?;
+                    if self.is(b'}') {
+                        return self.error("an initial value");
+                    }
                 }
             }
             return Ok(Initial::List(found));
@@ -175,16 +196,15 @@ impl<'a> Parser<'a> {
             self.advance()?;
             name = self.word("the name of a variable")?;
         }
-        let mut offset = self.offset()?;
         if generic {
             self.expect(b')')?;
-            offset = offset.wrapping_add(self.offset()?);
         }
+        let offset = self.offset()?;
         Ok(Initial::Address { at, name, generic, offset, mask: u64::MAX })
     }
 
-    /// `+4`, `-4`, `+-4`, or nothing.
+    /// `+4`, `+-4`, or nothing. Assemblers do not take `-4`.
     pub(super) fn offset(&mut self) -> Parsed<i64> {
-        if self.accept(b'+')? || self.is(b'-') { self.integer() } else { Ok(0) }
+        if self.accept(b'+')? { self.integer() } else { Ok(0) }
     }
 }

@@ -59,6 +59,7 @@ impl Parser<'_> {
         matches!(self.token, Token::Integer(_) | Token::Single(_) | Token::Double(_))
             || matches!(self.token, Token::Mark(b'-' | b'+' | b'~' | b'!' | b'('))
             || self.token == Token::Word("WARP_SZ")
+            || matches!(self.token, Token::Dot(word) if word.starts_with(|first: char| first.is_ascii_digit()))
     }
 
     /// A constant expression.
@@ -179,6 +180,14 @@ impl Parser<'_> {
             Token::Double(bits) => {
                 self.advance()?;
                 Ok(Number::Double(f64::from_bits(bits)))
+            }
+            // `.5`: a dot and a word elsewhere.
+            Token::Dot(word) if word.starts_with(|first: char| first.is_ascii_digit()) => {
+                self.advance()?;
+                match format!("0.{word}").parse() {
+                    Ok(value) => Ok(Number::Double(value)),
+                    Err(_) => Err(ParseError::new(at, format!("`.{word:.60}` is no number"))),
+                }
             }
             Token::Word("WARP_SZ") => {
                 self.advance()?;
