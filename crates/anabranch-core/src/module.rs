@@ -285,12 +285,20 @@ impl KernelCore {
     #[cold]
     #[inline(never)]
     fn refuse(&self, parameters: &[ParameterInfo], sizes: &[usize]) -> Error {
-        let declared: Vec<usize> = parameters.iter().map(|parameter| parameter.size).collect();
+        // A kernel may have thousands of parameters: the first few say enough.
+        let few = |sizes: &mut dyn ExactSizeIterator<Item = usize>| {
+            let count = sizes.len();
+            let first: Vec<String> = sizes.take(16).map(|size| size.to_string()).collect();
+            let more = if count > first.len() { format!(", and {} more", count - first.len()) } else { String::new() };
+            format!("[{}{more}]", first.join(", "))
+        };
+        let declared = few(&mut parameters.iter().map(|parameter| parameter.size));
+        let passed = few(&mut sizes.iter().copied());
         Error::argument(
             Status::INVALID_VALUE,
             "launching a kernel",
             format!(
-                "`{}` declares parameters of {declared:?} bytes, and the arguments have {sizes:?}; pass one argument for \
+                "`{}` declares parameters of {declared} bytes, and the arguments have {passed}; pass one argument for \
                  each parameter, of its size",
                 self.name
             ),

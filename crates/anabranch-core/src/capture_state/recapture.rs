@@ -54,7 +54,7 @@ impl CaptureState {
             operation,
             "a recapture captures neither allocations nor conditions nor other graphs",
         )
-        .with_hint("allocate before the recapture, or capture a new graph")
+        .with_hint("capture a new graph instead; what is only allocated can be allocated before the recapture")
         .at(stream.place()))
     }
 

@@ -133,7 +133,7 @@ impl<'a> Block<'a> {
 
     /// The number of threads in the block.
     pub fn thread_count(&self) -> usize {
-        self.dimensions.iter().map(|&value| value as usize).product()
+        self.dimensions.iter().fold(1, |count: usize, &extent| count.saturating_mul(extent as usize))
     }
 
     /// The shared memory of the block, for code that runs once per block.

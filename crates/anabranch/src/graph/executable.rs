@@ -71,7 +71,9 @@ impl ExecutableGraph {
         Ok(Self { core: ExecutableCore::instantiate(graph.object(), flags, upload)? })
     }
 
-    /// Launches the graph in the order of `stream`, and returns at once.
+    /// Launches the graph in the order of `stream`, and returns at once. On NVIDIA GPUs, the launch of a graph that allocates memory
+    /// waits in the driver for an earlier launch in another stream, if other graphs of the device allocate memory, too: its memory
+    /// has to be mapped anew. Launch such a graph in one stream where the calling thread must not wait.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if memory that the graph allocated in its last

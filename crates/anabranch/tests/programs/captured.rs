@@ -1,7 +1,7 @@
 //! Graphs of programs.
 
 use crate::edited::Source;
-use crate::environment::{LENGTH, combined, for_each};
+use crate::environment::{LENGTH, combined, for_each, is_on_cuda};
 use crate::operation::Captured;
 use crate::rewired::MOST_NODES;
 use crate::streams::StreamSlot;
@@ -27,6 +27,8 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     /// If it was made by hand.
     pub(crate) source: Option<Source>,
+    /// It has allocations of its own.
+    pub(crate) allocates: bool,
 }
 
 impl Graph {
@@ -155,7 +157,16 @@ impl World<'_> {
             if forks { scope.join(&other.stream) } else { Ok(()) }
         });
         let (executable, disabled, nodes) = (executable.unwrap(), Vec::new(), Vec::new());
-        self.graphs.push(Graph { executable, effects, disabled, nodes, source: None });
+        let allocates = work.iter().any(|(_, work)| matches!(work, Captured::Temporary { .. }));
+        self.graphs.push(Graph { executable, effects, disabled, nodes, source: None, allocates });
+    }
+
+    /// To be called before a graph is launched. NVIDIA's driver may wait in the launch of one that allocates memory for an earlier
+    /// launch in another stream, which may be held.
+    pub(crate) fn let_go_for(&mut self, graph: usize) {
+        if is_on_cuda() && self.graphs[graph].allocates {
+            self.let_go();
+        }
     }
 
     /// What a launch of a graph does.

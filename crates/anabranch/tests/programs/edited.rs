@@ -150,7 +150,14 @@ impl World<'_> {
                 }
                 let executable = graph.instantiate().unwrap();
                 let source = Source { graph, device: stream.device, nodes: nodes.clone(), effects: effects.clone() };
-                self.graphs.push(Graph { executable, effects, disabled: Vec::new(), nodes, source: Some(source) });
+                self.graphs.push(Graph {
+                    executable,
+                    effects,
+                    disabled: Vec::new(),
+                    nodes,
+                    source: Some(source),
+                    allocates: false,
+                });
             }
             &Edited::Set { graph, node, work, executable, source } => {
                 let Some(place) = self.made_by_hand(graph) else { return };
@@ -231,7 +238,7 @@ impl World<'_> {
                     let mut graph = self.places[source.device].context.create_graph().unwrap();
                     graph.add((), NodeWork::child(&source.graph)).unwrap();
                     let executable = graph.instantiate().unwrap();
-                    Graph { executable, effects, disabled, nodes: Vec::new(), source: None }
+                    Graph { executable, effects, disabled, nodes: Vec::new(), source: None, allocates: false }
                 } else {
                     let graph = source.graph.try_clone().unwrap();
                     let nodes = source.nodes.iter().map(|&node| source.graph.find_in_clone(node, &graph).unwrap());
@@ -239,7 +246,7 @@ impl World<'_> {
                     let executable = graph.instantiate().unwrap();
                     let source =
                         Source { graph, device: source.device, nodes: nodes.clone(), effects: effects.clone() };
-                    Graph { executable, effects, disabled, nodes, source: Some(source) }
+                    Graph { executable, effects, disabled, nodes, source: Some(source), allocates: false }
                 };
                 self.graphs.push(made);
             }

@@ -1,7 +1,7 @@
 //! Contexts that are lost while their work is in flight.
 
 use crate::awaited::poll_once;
-use crate::environment::LENGTH;
+use crate::environment::{LENGTH, is_on_cuda};
 use crate::generate::work;
 use crate::operation::Operation;
 use crate::world::{Future, Place, World};
@@ -103,6 +103,9 @@ impl World<'_> {
         }
         let streams: Vec<_> = (0..self.streams.len()).map(|stream| self.stream(stream)).collect();
         for graph in 0..self.graphs.len() {
+            if is_on_cuda() && self.graphs[graph].allocates {
+                continue;
+            }
             let executable = &self.graphs[graph].executable;
             if let Some(stream) = streams.iter().find(|slot| slot.stream.context().id() == executable.context().id()) {
                 executable.launch(&stream.stream).unwrap();

@@ -223,5 +223,12 @@ fn loosened(source: &mut Source) -> Graph {
     source.graph.remove_edges(&needed).unwrap();
     source.graph.add_edges(&chain).unwrap();
     note(if needed.len() < chain.len() { "graphs loosened" } else { "graphs loosened in vain" });
-    Graph { executable, effects: source.effects.clone(), disabled: Vec::new(), nodes: Vec::new(), source: None }
+    Graph {
+        executable,
+        effects: source.effects.clone(),
+        disabled: Vec::new(),
+        nodes: Vec::new(),
+        source: None,
+        allocates: false,
+    }
 }

@@ -304,6 +304,7 @@ impl World<'_> {
                     return;
                 }
                 let (graph, stream) = (graph % self.graphs.len(), self.stream(stream));
+                self.let_go_for(graph);
                 let executable = &self.graphs[graph].executable;
                 if awaited {
                     let future = executable.launch_async(&stream.stream);
