@@ -413,7 +413,8 @@ pub(crate) fn literal(constant: Constant, scalar: Scalar) -> Lowered<u64> {
         }
         (Scalar::F32 | Scalar::B32, Constant::Single(bits)) => bits.into(),
         (Scalar::F32, Constant::Double(bits)) => (f64::from_bits(bits) as f32).to_bits().into(),
-        (Scalar::F64, Constant::Single(bits)) => f64::from(f32::from_bits(bits)).to_bits(),
+        // The bits of 32 as those of 64, as NVIDIA's assembler has it.
+        (Scalar::F64, Constant::Single(bits)) => bits.into(),
         (Scalar::F64 | Scalar::B64, Constant::Double(bits)) => bits,
         (Scalar::F16 | Scalar::Bf16, Constant::Integer(value)) => value as u64 & 0xffff,
         (Scalar::F16 | Scalar::Bf16, Constant::Single(bits)) => half(f64::from(f32::from_bits(bits))),

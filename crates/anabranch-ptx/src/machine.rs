@@ -63,7 +63,7 @@ pub(crate) enum Step {
     Exit,
     /// The lanes wait at a barrier.
     Barrier,
-    /// The operation needs more lanes than are here: they are in `taken`.
+    /// Lanes need others that are not here. Those of `taken` go on.
     Gather,
     /// Others should run before these go on.
     Yield,
@@ -347,5 +347,9 @@ pub(crate) unsafe fn guarded(lanes: &mut Lanes<'_>, op: &Op) -> Step {
     // SAFETY: the caller's promise is passed on.
     let step = unsafe { (op.inner)(lanes, op) };
     lanes.mask = all;
+    if step == Step::Gather {
+        // Lanes whose guard does not hold wait for nobody.
+        lanes.taken |= all & !mask;
+    }
     step
 }

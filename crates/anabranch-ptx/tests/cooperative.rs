@@ -167,3 +167,85 @@ fn parts_of_a_warp_meet_again() {
     let expected: Vec<i32> = (0..64).map(|t| if t % 5 == 2 && t > 40 { 0 } else { sum }).collect();
     assert_eq!(device.memory.download::<i32>(out), expected);
 }
+
+/// Runs a text's kernel `k` with one warp, of which each lane writes one word for each place.
+fn words_of_lanes(text: &str, places: usize) -> Vec<Vec<u32>> {
+    let text = format!(".version 8.4\n.target sm_90\n.address_size 64\n{text}");
+    let mut device = Device::new(&text);
+    let to = device.memory.upload(&vec![0u32; 32 * places]);
+    device.launch("k", 1, 32, &Arguments::new().with(to)).unwrap_or_else(|fault| panic!("{fault}"));
+    device.memory.download::<u32>(to).chunks(32).map(<[u32]>::to_vec).collect()
+}
+
+const LANES_BEGIN: &str = ".visible .entry k(.param .u64 to) { .reg .b64 %o, %t; .reg .b32 %r, %m, %v, %lane; .reg .pred %p, %q, %s;\n\
+    ld.param.u64 %o, [to]; mov.u32 %lane, %laneid; mul.wide.u32 %t, %lane, 4; add.u64 %o, %o, %t;\n";
+
+#[test]
+fn lanes_at_one_place_may_name_different_lanes() {
+    // Tiles of 16 lanes, and of the lanes whose number has the same remainder by 3.
+    for by_remainder in [false, true] {
+        let tile = |lane: u32| if by_remainder { lane % 3 } else { lane / 16 };
+        let number = if by_remainder { "rem.u32 %r, %lane, 3;" } else { "shr.u32 %r, %lane, 4;" };
+        let body = format!(
+            "{number} match.any.sync.b32 %m, %r, -1; st.global.u32 [%o], %m;
+             and.b32 %r, %lane, 1; setp.eq.u32 %q, %r, 1; vote.sync.ballot.b32 %v, %q, %m; st.global.u32 [%o+128], %v;
+             redux.sync.add.u32 %v, %lane, %m; st.global.u32 [%o+256], %v;
+             shr.u32 %r, %lane, 2; match.any.sync.b32 %v, %r, %m; st.global.u32 [%o+384], %v;
+             elect.sync %v|%q, %m; selp.b32 %r, 100, 0, %q; add.u32 %v, %v, %r; st.global.u32 [%o+512], %v;
+             setp.gt.u32 %q, %lane, 7; vote.sync.all.pred %q, %q, %m; selp.b32 %v, 1, 0, %q; st.global.u32 [%o+640], %v;
+             bfind.u32 %r, %m; shfl.sync.idx.b32 %v, %lane, %r, 31, %m; st.global.u32 [%o+768], %v;
+             setp.lt.u32 %s, %lane, 20; vote.sync.ballot.b32 %v, %s, -1; and.b32 %m, %m, %v; mov.b32 %v, 7;
+             @%s redux.sync.add.u32 %v, %lane, %m; st.global.u32 [%o+896], %v; bar.warp.sync %m; ret; }}"
+        );
+        let found =
+            words_of_lanes(&format!("{LANES_BEGIN}{body}").replace("bar.warp.sync %m", "@%s bar.warp.sync %m"), 8);
+        for lane in 0..32u32 {
+            let own: Vec<u32> = (0..32).filter(|&other| tile(other) == tile(lane)).collect();
+            let bits = |chosen: &dyn Fn(u32) -> bool| {
+                own.iter().filter(|&&other| chosen(other)).fold(0u32, |bits, other| bits | 1 << other)
+            };
+            let leads = own[0] == lane;
+            let low: Vec<u32> = own.iter().copied().filter(|&other| other < 20).collect();
+            let expected = [
+                bits(&|_| true),
+                bits(&|other| other % 2 == 1),
+                own.iter().sum(),
+                bits(&|other| other / 4 == lane / 4),
+                own[0] + if leads { 100 } else { 0 },
+                u32::from(own.iter().all(|&other| other > 7)),
+                own[own.len() - 1],
+                if lane < 20 { low.iter().sum() } else { 7 },
+            ];
+            let found: Vec<u32> = found.iter().map(|words| words[lane as usize]).collect();
+            assert_eq!(found, expected, "lane {lane}, {by_remainder}");
+        }
+    }
+}
+
+#[test]
+fn lanes_meet_in_places_apart_while_others_wait_elsewhere() {
+    // Lanes 0 to 7 and 8 to 15 meet at two places. The others are at a barrier of the block, or wait for lane 0 in a loop.
+    for others in
+        ["barrier.sync 0;", "W: ld.volatile.shared.u32 %r, [flag]; setp.eq.u32 %s, %r, 0; @%s bra W; barrier.sync 0;"]
+    {
+        let body = format!(
+            "st.shared.u32 [flag], 0; bar.warp.sync -1; mov.b32 %v, 0; setp.ge.u32 %p, %lane, 16; @%p bra C;
+             setp.ge.u32 %p, %lane, 8; @%p bra B; bar.warp.sync 0xffff; mov.u32 %v, 1; st.volatile.shared.u32 [flag], 1; bra D;
+             B: bar.warp.sync 0xffff; mov.u32 %v, 2; D: barrier.sync 0; bra E; C: {others}
+             E: st.global.u32 [%o], %v; ret; }}"
+        );
+        let found = words_of_lanes(&format!(".shared .u32 flag;\n{LANES_BEGIN}{body}"), 1);
+        let expected: Vec<u32> = (0..32)
+            .map(|lane| {
+                if lane < 8 {
+                    1
+                } else if lane < 16 {
+                    2
+                } else {
+                    0
+                }
+            })
+            .collect();
+        assert_eq!(found[0], expected);
+    }
+}

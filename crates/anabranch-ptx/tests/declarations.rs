@@ -426,6 +426,7 @@ fn initial_values_are_of_the_type() {
         (".b32 x = 1.5;", 0x3fc0_0000),
         (".b32 x = 0f3f800000;", 0x3f80_0000),
         (".align 4 .b64 x = 0f3f800000;", 0x3f80_0000),
+        (".align 4 .f64 x = 0f3f800000;", 0x3f80_0000),
         (".align 4 .b16 x[2] = {0f3f804321, 1.5};", 0x4321),
     ] {
         assert_eq!(word(&format!(".global {variable}\n"), "ld.global.b32 %w, [x];"), bits, "{variable}");

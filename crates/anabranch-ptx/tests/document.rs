@@ -23,7 +23,9 @@ kernel.
 An instruction whose operands are not those that it takes is not executed: a register of another type, where bits are of any type
 and integers with and without signs are of each other's; an integer for a floating-point number, or the other way round; a name that
 is in another state space, or whose address is not in brackets; and a special register or the address of a name in an instruction
-that takes none, which is most of them. What is named may be declared further down, which NVIDIA's assembler refuses. Variables of
+that takes none, which is most of them. Modifiers are less strict than those of NVIDIA's assembler: their order does not count, one that
+other forms of the instruction have may be taken and do nothing, and some forms that it lacks are executed, such as `div.f32` without a
+rounding mode. What is named may be declared further down, which it refuses. Variables of
 global and constant memory inside of functions, and elements such as `a[%r1]` whose number is in a register, are not supported.
 
 ## Meaning
@@ -36,7 +38,9 @@ global and constant memory inside of functions, and elements such as `a[%r1]` wh
   threads of the process. Every fence is as strong as `fence.sc.sys`. What is atomic with 128 bits is so as a whole on
   processors of x86-64; elsewhere, other accesses may see one half of it without the other.
 * Lanes of a warp diverge and meet again, and each part makes progress on its own, as since sm_70. A `.sync` instruction waits
-  for the lanes of its mask.
+  for the lanes of its mask, of which each lane has its own. Lanes that have called a function at different places do not meet in it, but
+  for `bar.warp.sync`: the kernel ends with a fault where they wait for each other there.
+* A number such as `0f3F800000` has its bits where the type is `.f64`, too, as NVIDIA's assembler has it.
 * Constants are expressions as in C, wherever a number may be, with integers of 64 bits with and without signs. `%` is that of
   integers without signs.
 * `vprintf` and `__assertfail`, which `printf` and `assert` call, `malloc`, `free` and `cudaGraphSetConditional` are provided.

@@ -91,6 +91,25 @@ fn loom_what_is_put_in_while_a_thread_helps_is_left_to_a_worker() {
 }
 
 #[test]
+fn loom_two_threads_that_wait_run_nothing_that_comes_behind() {
+    check(6, || {
+        let tokens = tokens();
+        let line = Line::new(&tokens);
+        let first = line.put(Entry::Note(1));
+        line.put(Entry::Note(2));
+        let other = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || wait(&line, first))
+        };
+        wait(&line, first);
+        other.join().unwrap();
+        // `run` asserts that neither has run the second entry.
+        work(&tokens);
+        assert_eq!(line.notes(), [1, 2]);
+    });
+}
+
+#[test]
 fn loom_a_waiting_thread_is_woken() {
     check(6, || {
         let tokens = tokens();

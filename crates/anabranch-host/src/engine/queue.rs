@@ -384,7 +384,9 @@ impl<'a, E, P> Claim<'a, E, P> {
         let mut word = self.queue.tail.word.load(Ordering::Relaxed);
         loop {
             let empty = self.is_empty(word);
-            let next = if empty { word & !PHASE | IDLE } else { word & !PHASE | READY | TOKEN };
+            // Whoever comes next need not look again either, if this claim took nothing out.
+            let flags = if self.satisfied { TOKEN | SATISFIED } else { TOKEN };
+            let next = if empty { word & !PHASE | IDLE } else { word & !PHASE | READY | flags };
             match self.queue.tail.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return !empty && word & TOKEN == 0,
                 Err(now) => word = now,

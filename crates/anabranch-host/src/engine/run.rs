@@ -42,6 +42,13 @@ impl Task for StreamState {
     }
 }
 
+/// Lets others have a stream, of which the rest is ready.
+fn give_back(stream: &Arc<StreamState>, claim: Claim<'_>) {
+    if claim.give_back() {
+        stream.schedule();
+    }
+}
+
 impl Engine {
     /// Runs a claimed stream until it is empty, parked, or its time is up.
     pub(super) fn run<'a>(&self, stream: &'a Arc<StreamState>, mut claim: Claim<'a>, pace: Pace) {
@@ -51,6 +58,11 @@ impl Engine {
         let mut sequence = stream.completion.completed();
         let mut lingered = sequence;
         loop {
+            // What a waiting thread is to run may be complete before it has the claim, and what comes behind may wait for that
+            // thread.
+            if matches!(pace, Pace::Until(last) if sequence >= last) {
+                return give_back(stream, claim);
+            }
             let Some(entry) = claim.take() else {
                 blocked = None;
                 // Not behind single entries, which the thread that enqueues them may want to run itself.
@@ -103,15 +115,12 @@ impl Engine {
                 (Pace::Worker, Some(begin)) => {
                     self.scheduler.has_work() && (self.scheduler.has_more_urgent(level) || begin.elapsed() >= SLICE)
                 }
-                (Pace::Until(last), _) => sequence >= last,
+                (Pace::Until(_), _) => false,
                 _ => true,
             };
             if over {
                 drop(blocked);
-                if claim.give_back() {
-                    stream.schedule();
-                }
-                return;
+                return give_back(stream, claim);
             }
         }
     }

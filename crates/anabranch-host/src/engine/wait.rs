@@ -1,7 +1,8 @@
 //! How a host thread waits: it runs what it waits for, as far as that is ready, and sleeps only behind other threads.
 //!
 //! Work that is queued and then waited for thus runs without a change of thread. A waiting thread runs the awaited stream and
-//! the streams that this one waits for, however many; anything else could keep it for long after its wait is over. Only where
+//! the streams that this one waits for, however many, and nothing that comes behind what is awaited: anything else could keep it
+//! for long after its wait is over, or for ever, where it waits for what the thread does next. Only where
 //! a worker could not be started it runs whatever is ready.
 
 use super::context::WaitStrategy;
@@ -138,7 +139,12 @@ impl Engine {
                 path.pop();
             }
             let (stream, sequence) = path.last().map_or((stream, sequence), |last| (&last.stream, last.sequence));
-            let next = match stream.queue.claim_or_inspect() {
+            let inspection = stream.queue.claim_or_inspect();
+            if !matches!(inspection, Inspection::Claimed(_)) && stream.completion.is_complete(sequence) {
+                // What the stream is at may be what comes behind.
+                return Help::Progress;
+            }
+            let next = match inspection {
                 Inspection::Claimed(claim) => {
                     self.run(stream, claim, Pace::Until(sequence));
                     return Help::Progress;
@@ -146,7 +152,7 @@ impl Engine {
                 Inspection::Taken => return Help::Taken,
                 Inspection::Parked(ParkedOn::Stream(next)) => next,
                 Inspection::Parked(ParkedOn::Work(work)) => {
-                    return if work.help(self) { Help::Progress } else { Help::Taken };
+                    return if work.help(self, stream, sequence) { Help::Progress } else { Help::Taken };
                 }
                 Inspection::Parked(ParkedOn::Value) => {
                     return if self.values.poll() { Help::Progress } else { Help::Value };

@@ -79,11 +79,30 @@ struct PartToken {
 impl Task for PartToken {
     fn run(self: Arc<Self>, engine: &Engine, _: Pace) -> bool {
         self.run.take_token(Token::Part(self.generation));
-        self.run.run_nodes(engine, Some(Some(&self.partition)))
+        self.run.run_nodes(engine, Runner::Worker(Some(&self.partition)))
     }
 
     fn partition(&self) -> Option<(&Arc<Partition>, usize)> {
         Some((&self.partition, self.level))
+    }
+}
+
+/// Who runs nodes.
+#[derive(Clone, Copy)]
+enum Runner<'a> {
+    /// A worker, of a part of the workers or of all of them.
+    Worker(Option<&'a Arc<Partition>>),
+    /// A thread that waits for a place of a stream, which is no worker.
+    Waiting { stream: &'a Arc<StreamState>, sequence: u64 },
+}
+
+impl Runner<'_> {
+    /// Whether it runs nodes of a launch.
+    fn runs(self, launch: &Current) -> bool {
+        match self {
+            Runner::Worker(part) => is_same_part(part, launch.stream.partition.as_ref()),
+            Runner::Waiting { stream, sequence } => Arc::ptr_eq(stream, &launch.stream) && launch.sequence <= sequence,
+        }
     }
 }
 
@@ -159,7 +178,7 @@ impl Recorder {
 impl Task for Run {
     fn run(self: Arc<Self>, engine: &Engine, _: Pace) -> bool {
         self.take_token(Token::All);
-        self.run_nodes(engine, Some(None))
+        self.run_nodes(engine, Runner::Worker(None))
     }
 }
 
@@ -170,9 +189,8 @@ impl JointWork for Run {
         state.parked
     }
 
-    fn help(self: Arc<Self>, engine: &Engine) -> bool {
-        // By a thread that waits, which is no worker.
-        self.run_nodes(engine, None)
+    fn help(self: Arc<Self>, engine: &Engine, stream: &Arc<StreamState>, sequence: u64) -> bool {
+        self.run_nodes(engine, Runner::Waiting { stream, sequence })
     }
 }
 
@@ -267,7 +285,7 @@ impl Run {
 
     /// Runs nodes of a launch on the thread that runs its stream.
     pub(super) fn run_in_stream(self: &Arc<Self>, engine: &Engine, stream: &StreamState) {
-        self.run_nodes(engine, Some(stream.partition.as_ref()));
+        self.run_nodes(engine, Runner::Worker(stream.partition.as_ref()));
     }
 
     /// Lets other threads run the launch, where this one must not.
@@ -276,8 +294,8 @@ impl Run {
     }
 
     /// Runs nodes until none is ready; only one, chosen by the seed, where the engine is deterministic. `true`: it ran
-    /// some. `within`: the part of the workers that the thread belongs to, if it is a worker.
-    fn run_nodes(self: &Arc<Self>, engine: &Engine, within: Option<Option<&Arc<Partition>>>) -> bool {
+    /// some.
+    fn run_nodes(self: &Arc<Self>, engine: &Engine, runner: Runner<'_>) -> bool {
         let mut ran = false;
         let mut generation = 0;
         let mut current: Option<Current> = None;
@@ -290,10 +308,8 @@ impl Run {
                 None => {
                     self.subtract(std::mem::take(&mut done));
                     let mut state = self.state.lock();
-                    let launched = state.current.as_ref().map(|current| current.stream.partition.as_ref());
-                    if let (Some(within), Some(launched)) = (within, launched)
-                        && !is_same_part(within, launched)
-                    {
+                    // A launch that began meanwhile may be one of others, or come behind what this thread waits for.
+                    if !state.current.as_ref().is_some_and(|current| runner.runs(current)) {
                         break;
                     }
                     let due = if engine.is_deterministic() && !state.ready.is_empty() {

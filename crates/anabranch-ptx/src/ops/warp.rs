@@ -1,17 +1,37 @@
-//! What lanes of a warp do together. Each operation first waits until the lanes that its mask names are here.
+//! What lanes of a warp do together. Each lane first waits until the lanes that its mask names are here. Lanes that are at one place
+//! may have different masks, as those of tiles do: each group of one mask does it by itself.
 
 use std::marker::PhantomData;
 
 use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Use, Vectors, When, Width};
 use crate::ops::real::Real;
 
-/// Whether lanes of the mask in `e` are missing. Lanes that have ended do not count.
+/// Runs `body` for each group of lanes that have one mask in `e`, if all lanes that the mask names are here; they are in `taken`. Lanes
+/// that have ended do not count. Afterwards `taken` has the lanes for which it was done, and the others go on waiting.
 #[inline(always)]
-unsafe fn missing(lanes: &mut Lanes<'_>, op: &Op) -> bool {
+unsafe fn together(lanes: &mut Lanes<'_>, op: &Op, mut body: impl FnMut(&mut Lanes<'_>)) -> Step {
+    let here = lanes.mask;
     // SAFETY: `e` is a plane of 32 bits.
-    let members = unsafe { (*lanes.plane::<u32>(op.e))[lanes.first()] } & lanes.live;
-    lanes.taken = members;
-    members & !lanes.mask != 0
+    let named = unsafe { *lanes.plane::<u32>(op.e) };
+    let (mut left, mut done) = (here, 0);
+    while left != 0 {
+        let members = named[(left.trailing_zeros() & 31) as usize];
+        // Mostly it is the same for all.
+        let group = if named.iter().all(|other| *other == members) {
+            left
+        } else {
+            (0..LANES).filter(|&lane| named[lane] == members).fold(0, |lanes, lane| lanes | 1 << lane) & left
+        };
+        left &= !group;
+        let taken = members & lanes.live;
+        if taken & !here == 0 {
+            (lanes.mask, lanes.taken) = (group, taken);
+            body(lanes);
+            done |= group;
+        }
+    }
+    (lanes.mask, lanes.taken) = (here, done);
+    if done == here { Step::Next } else { Step::Gather }
 }
 
 macro_rules! together {
@@ -23,13 +43,7 @@ macro_rules! together {
 
             unsafe fn run<V: Vectors>($lanes: &mut Lanes<'_>, $op: &Op) -> Step {
                 // SAFETY: the slots are planes of 32 bits, or predicates, as lowering made them.
-                unsafe {
-                    if missing($lanes, $op) {
-                        return Step::Gather;
-                    }
-                    $body
-                }
-                Step::Next
+                unsafe { together($lanes, $op, |$lanes| $body) }
             }
         }
     };
@@ -51,10 +65,7 @@ impl Body for Shuffle {
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 32 bits, and a predicate.
-        unsafe {
-            if missing(lanes, op) {
-                return Step::Gather;
-            }
+        let shuffle = |lanes: &mut Lanes<'_>| unsafe {
             let [a, b, c] = [op.a, op.b, op.c].map(|slot| *lanes.plane::<u32>(slot));
             let mut values = [0u32; LANES];
             let mut inside = 0u32;
@@ -78,8 +89,9 @@ impl Body for Shuffle {
             if op.imm == SECOND {
                 lanes.set_predicate(crate::machine::Slot(op.target), inside);
             }
-        }
-        Step::Next
+        };
+        // SAFETY: `e` is a plane of 32 bits.
+        unsafe { together(lanes, op, shuffle) }
     }
 }
 
@@ -143,10 +155,7 @@ impl<T: Copy + PartialEq> Body for Match<T> {
 
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of this type, and `d` one of 32 bits.
-        unsafe {
-            if missing(lanes, op) {
-                return Step::Gather;
-            }
+        let compare = |lanes: &mut Lanes<'_>| unsafe {
             let all = lanes.mask & lanes.taken;
             let a = *lanes.plane::<T>(op.a);
             let equal = |lane: usize| {
@@ -164,8 +173,9 @@ impl<T: Copy + PartialEq> Body for Match<T> {
                 let values: [u32; LANES] = std::array::from_fn(equal);
                 lanes.set_plane(op.d, &values);
             }
-        }
-        Step::Next
+        };
+        // SAFETY: `e` is a plane of 32 bits.
+        unsafe { together(lanes, op, compare) }
     }
 }
 

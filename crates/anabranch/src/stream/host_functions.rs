@@ -53,7 +53,8 @@ impl fmt::Debug for CallbackStream {
 
 impl Stream {
     /// Runs `function` on a thread of the driver after all work queued so far, and before all work queued later. When
-    /// it starts, all earlier work in this stream is complete, and its results can be read.
+    /// it starts, all earlier work in this stream is complete, and its results can be read. On the software device, a thread that
+    /// waits for it, or for what comes behind it, may run it instead, with the stack and the thread variables of that thread.
     ///
     /// The function must not call this library: calls in it return
     /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED). It must not wait for work that may be unable

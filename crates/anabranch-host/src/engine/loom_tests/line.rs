@@ -142,6 +142,13 @@ impl Line {
     fn run<'a>(self: &'a Arc<Self>, mut claim: Claim<'a, Entry, Place>, until: u64) {
         self.hold_claim();
         loop {
+            if self.completion.completed() >= until {
+                self.let_go_of_claim();
+                if claim.give_back() {
+                    self.hand_token();
+                }
+                return;
+            }
             let Some(entry) = claim.take() else {
                 self.let_go_of_claim();
                 match claim.leave() {
@@ -169,14 +176,8 @@ impl Line {
                 }
                 Entry::WaitFor(_) => {}
             }
+            assert!(self.completion.completed() < until, "a thread runs what comes behind what it waits for");
             self.completion.advance();
-            if self.completion.completed() >= until {
-                self.let_go_of_claim();
-                if claim.give_back() {
-                    self.hand_token();
-                }
-                return;
-            }
         }
     }
 

@@ -73,8 +73,9 @@ pub(crate) trait JointWork: Task {
     /// Notes that the stream is parked until the work is done. `false`: it is done already.
     fn park(&self) -> bool;
 
-    /// Runs parts of it until none is ready. `true`: it ran some.
-    fn help(self: Arc<Self>, engine: &Engine) -> bool;
+    /// Runs parts of it until none is ready, for a thread that waits for a place of a stream: only what comes before that. `true`:
+    /// it ran some.
+    fn help(self: Arc<Self>, engine: &Engine, stream: &Arc<StreamState>, sequence: u64) -> bool;
 }
 
 /// An entry of work, in place where it is small.
