@@ -221,6 +221,8 @@ pub(crate) struct Lower<'m, 'a> {
     code: Code,
     scopes: Vec<Scope<'a>>,
     declarations: u32,
+    /// How many local variables have been declared.
+    locals: u32,
     /// Of registers: by their declaration, their number in it, and their part.
     slots: HashMap<(u32, u64, u32), Slot>,
     constants: HashMap<(Width, Value), Slot>,
@@ -267,6 +269,7 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Parse
         code: Code::default(),
         scopes: vec![Scope::default()],
         declarations: 0,
+        locals: 0,
         slots: HashMap::new(),
         constants: HashMap::new(),
         temporaries: HashMap::new(),
@@ -402,9 +405,10 @@ impl<'a> Lower<'_, 'a> {
 
 /// The bits of a number as a value of a type.
 pub(crate) fn literal(constant: Constant, scalar: Scalar) -> Lowered<u64> {
-    use crate::float::{f64_to_bf16, f64_to_f16};
-    let half = |value: f64| u64::from(if scalar == Scalar::F16 { f64_to_f16(value) } else { f64_to_bf16(value) });
     Ok(match (scalar, constant) {
+        _ if !scalar.has_numbers() => {
+            return Err(format!("a number for the type .{}, which takes registers alone", scalar.name()));
+        }
         (Scalar::F32 | Scalar::F64, Constant::Integer(_)) => {
             let name = scalar.name();
             return Err(format!(
@@ -416,9 +420,6 @@ pub(crate) fn literal(constant: Constant, scalar: Scalar) -> Lowered<u64> {
         // The bits of 32 as those of 64, as NVIDIA's assembler has it.
         (Scalar::F64, Constant::Single(bits)) => bits.into(),
         (Scalar::F64 | Scalar::B64, Constant::Double(bits)) => bits,
-        (Scalar::F16 | Scalar::Bf16, Constant::Integer(value)) => value as u64 & 0xffff,
-        (Scalar::F16 | Scalar::Bf16, Constant::Single(bits)) => half(f64::from(f32::from_bits(bits))),
-        (Scalar::F16 | Scalar::Bf16, Constant::Double(bits)) => half(f64::from_bits(bits)),
         (_, Constant::Integer(value)) => value as u64,
         _ => return Err(format!("a floating-point number for the type .{}", scalar.name())),
     })

@@ -163,15 +163,14 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 let at = self.at;
                 let number = self.number("the number of a file")?;
-                if file.sources.iter().any(|(known, _)| *known == number) {
-                    return Err(ParseError::new(at, format!("a second file of the number {number}")));
-                }
                 let Token::Text(name) = self.token else { return self.error("the name of a file") };
                 self.advance()?;
                 while self.accept(b',')? {
                     self.number("a time or a size")?;
                 }
-                file.sources.push((number, name));
+                if file.sources.insert(number, name).is_some() {
+                    return Err(ParseError::new(at, format!("a second file of the number {number}")));
+                }
                 Ok(())
             }
             "section" => self.section(),

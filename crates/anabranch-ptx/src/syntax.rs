@@ -1,5 +1,7 @@
 //! The statements of PTX text, as they are written: nothing is looked up yet, and names are parts of the text.
 
+use std::collections::HashMap;
+
 use crate::position::Position;
 use crate::types::{Scalar, Space};
 
@@ -10,7 +12,7 @@ pub(crate) struct File<'a> {
     pub(crate) targets: Vec<&'a str>,
     pub(crate) address_size: u32,
     /// Files of `.file`, by their number.
-    pub(crate) sources: Vec<(u64, &'a str)>,
+    pub(crate) sources: HashMap<u64, &'a str>,
     pub(crate) variables: Vec<Variable<'a>>,
     pub(crate) functions: Vec<Function<'a>>,
     pub(crate) aliases: Vec<Alias<'a>>,

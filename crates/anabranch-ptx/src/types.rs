@@ -111,6 +111,13 @@ impl Scalar {
         }
     }
 
+    /// Whether numbers may be values of the type. Those of short floats and of packed types are in registers.
+    pub(crate) fn has_numbers(self) -> bool {
+        self.meaning() == Meaning::Bits
+            || matches!(self, Scalar::F32 | Scalar::F64)
+            || self.meaning() != Meaning::Float && !matches!(self, Scalar::U16x2 | Scalar::S16x2)
+    }
+
     /// Whether an instruction of this type takes a register of another type, whatever their sizes: bits are of any type, and
     /// integers with signs and without are of each other's.
     pub(crate) fn takes(self, register: Scalar) -> bool {

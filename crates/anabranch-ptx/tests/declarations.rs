@@ -370,6 +370,15 @@ fn elements_are_counted_in_numbers() {
 }
 
 #[test]
+fn local_variables_of_blocks_stay_apart() {
+    let statements =
+        ".reg .b64 %kept; .reg .b32 %x; { .local .u32 one[4]; mov.u64 %kept, one; cvta.local.u64 %kept, %kept;
+        st.local.u32 [one], 5; } { .local .u32 other[4]; st.local.u32 [other], 9; ld.local.u32 %x, [other]; }
+        ld.u32 %w, [%kept]; mad.lo.u32 %w, %w, 10, %x;";
+    assert_eq!(word("", statements), 59);
+}
+
+#[test]
 fn parameters_of_kernels_are_not_written() {
     refused(&body("st.param.u64 [to], 7;"), "line 4, column 37: a store to the parameter `to` of the kernel");
     refused(&body("st.param.v2.b32 [to], {1, 2};"), "a store to the parameter `to`");

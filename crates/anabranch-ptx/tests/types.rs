@@ -114,6 +114,22 @@ fn registers_are_of_the_type_of_an_instruction() {
     );
     refused("instead of bits", &["mov.u64 %d1, {%r1, %r2};", "mov.f64 {%r1, %r2}, %e1;"]);
     refused("type .f16", &["ld.global.f16 %x1, [%d1];", "st.global.f16x2 [%d1], %y1;"]);
+    refused(
+        "which takes registers alone",
+        &[
+            "add.f16 %h1, %h2, 1.0;",
+            "fma.rn.f16x2 %r1, %r2, %r2, 0x3c003c00;",
+            "setp.lt.f16 %p1, %h1, 1;",
+            "cvt.f32.f16 %f1, 0x3c00;",
+            "add.u16x2 %r1, %r2, 1;",
+            "red.global.add.noftz.f16x2 [%d1], 1;",
+        ],
+    );
+    taken(&["cvt.rn.f16.f32 %h1, 1.0;", "mov.b16 %h1, 0x3c00;"]);
+    refused(
+        "are loaded, stored and moved",
+        &["mov.f16 %h1, %h2;", "mov.f16x2 %r1, %r2;", "selp.f16 %h1, %h2, %h2, %p1;"],
+    );
     refused("type .b32", &["cvt.b32.u32 %r1, %r2;", "cvt.u32.b32 %r1, %r2;"]);
 }
 

@@ -186,12 +186,15 @@ impl<'a> Lower<'_, 'a> {
                 Statement::Source { file, line } => (self.line.1, self.line.2) = (*file, *line),
                 Statement::Block(inside) => {
                     // What is declared inside exists only there, and its memory is used again.
-                    let start = self.code.local_bytes;
+                    let (start, locals) = (self.code.local_bytes, self.locals);
                     self.scopes.push(Scope::default());
                     self.block(inside);
                     self.scopes.pop();
                     self.most_local = self.most_local.max(self.code.local_bytes);
-                    self.code.local_bytes = start;
+                    // A local variable stays: its address may be used behind the block.
+                    if self.locals == locals {
+                        self.code.local_bytes = start;
+                    }
                 }
                 Statement::Targets(..) | Statement::Callees(..) | Statement::Prototype(..) => {}
             }
@@ -237,7 +240,10 @@ impl<'a> Lower<'_, 'a> {
                 Ok(place) => {
                     let framed = match variable.space {
                         Space::Parameter => Framed::Passed(Formal::of(variable)),
-                        _ => Framed::Local(element(variable)),
+                        _ => {
+                            self.locals += 1;
+                            Framed::Local(element(variable))
+                        }
                     };
                     self.declare(variable.at, variable.name, Local::Frame(place, framed));
                 }

@@ -241,6 +241,7 @@ impl<'a> Lower<'_, 'a> {
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         let scalar = modifiers.one_type()?;
         modifiers.finish()?;
+        super::memory::of_memory(scalar)?;
         self.count(instruction, 4)?;
         let run = choose_bits!(scalar, select::<compare::Select<T>>)?;
         let a = self.source(&instruction.operands[1], scalar)?;

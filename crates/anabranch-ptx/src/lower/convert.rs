@@ -386,6 +386,7 @@ impl<'a> Lower<'_, 'a> {
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         let scalar = modifiers.one_type()?;
         modifiers.finish()?;
+        super::memory::of_memory(scalar)?;
         self.count(instruction, 2)?;
         let [to, from] = [&instruction.operands[0], &instruction.operands[1]].map(|operand| self.parts(operand));
         let (to, from) = (&*to, &*from);

@@ -54,11 +54,10 @@ pub(super) fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
     Ok(Access { watches, acquire: acquire || both, release: release || both, vector, space })
 }
 
-/// Checks that a type is one of loads and stores, which have no short floats.
-fn of_memory(scalar: Scalar) -> Lowered<()> {
-    let is_float = scalar.meaning() == Meaning::Float && !matches!(scalar, Scalar::F32 | Scalar::F64);
-    if is_float || matches!(scalar, Scalar::U16x2 | Scalar::S16x2) {
-        return Err(format!("type .{}; bits of that size are loaded and stored", scalar.name()));
+/// Checks that a type is one of loads, stores and moves, which have no short floats.
+pub(super) fn of_memory(scalar: Scalar) -> Lowered<()> {
+    if !scalar.has_numbers() {
+        return Err(format!("type .{}; bits of that size are loaded, stored and moved", scalar.name()));
     }
     Ok(())
 }
