@@ -138,7 +138,7 @@ impl ContextCore {
     /// in the background.
     pub fn set_staging_limit(self: &Arc<Self>, bytes: usize) {
         let surplus = self.staging().set_limit(bytes);
-        block::free(self, surplus);
+        block::free_unused(self, surplus);
     }
 
     /// The number of bytes of staging memory that are currently idle.
@@ -180,6 +180,6 @@ impl ContextCore {
     /// Stores a block for later use, or frees the excess.
     fn store_staging(self: &Arc<Self>, block: RawBlock) {
         let surplus = self.staging().put(block);
-        block::free(self, surplus);
+        block::free_unused(self, surplus);
     }
 }

@@ -166,3 +166,27 @@ fn safety_38_leaked_futures_and_modes_cost_their_memory_only() {
         flush_deferred_drops();
     });
 }
+
+#[test]
+fn safety_163_staging_memory_above_its_limit_is_used_again() {
+    let context = checked_host();
+    let (held, stream) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let buffer = stream.upload(&vec![1u8; 1 << 20]).unwrap();
+    stream.synchronize().unwrap();
+    context.set_staging_limit(1 << 10);
+    // The context is not idle from here on.
+    let gate = hold(&context, &held);
+    let allocations = || context.device().memory_report().unwrap().allocations.len();
+    let mut most = 0;
+    for round in 0..40 {
+        let words = futures::executor::block_on(stream.download_async(&buffer)).unwrap();
+        assert_eq!(words.len(), 1 << 20);
+        flush_deferred_drops();
+        if round == 9 {
+            most = allocations();
+        }
+    }
+    assert!(allocations() <= most, "{} of {most}", allocations());
+    gate.set(1);
+    held.synchronize().unwrap();
+}

@@ -82,7 +82,10 @@ impl StagingBlock {
 
 impl Drop for StagingBlock {
     fn drop(&mut self) {
-        free(&self.context, self.raw.take());
+        let Some(raw) = self.raw.take() else { return };
+        let context = self.context.clone();
+        // When the context is idle no work uses the block any more.
+        attempt_when_idle(&self.context, move || free_unused(&context, [raw]));
     }
 }
 
@@ -110,18 +113,10 @@ fn allocate(context: &Arc<ContextCore>, capacity: usize) -> Result<RawBlock> {
     Ok(RawBlock { address: pointer as usize, capacity })
 }
 
-/// Frees blocks after all current work of the context, which may use them.
-pub(super) fn free(context: &Arc<ContextCore>, blocks: impl IntoIterator<Item = RawBlock>) {
+/// Frees blocks that no work uses, when the context is idle. Until then, blocks of the same size are made of them.
+pub(super) fn free_unused(context: &Arc<ContextCore>, blocks: impl IntoIterator<Item = RawBlock>) {
     for block in blocks {
-        let shared = context.clone();
-        // When the context is idle no work uses the block any more.
-        attempt_when_idle(context, move || {
-            shared.free_when_idle(
-                BlockKind::pinned(FLAGS),
-                block.capacity,
-                block.address as u64,
-                PendingWork::default(),
-            );
-        });
+        let (kind, address) = (BlockKind::pinned(FLAGS), block.address as u64);
+        context.free_when_idle(kind, block.capacity, address, PendingWork::default());
     }
 }
