@@ -354,6 +354,8 @@ fn variables_are_such_as_there_are() {
 fn labels_and_registers_of_a_range_are_apart() {
     taken(&body(".reg .b32 r<20>; r3:"));
     assert_eq!(word("", "r3: .reg .b32 r<5>; mov.b32 r3, 7; mov.b32 r04, 5; add.u32 %w, r03, r4;"), 12);
+    // A jump from above the registers knows the label alone, and goes there.
+    assert_eq!(word("", "mov.b32 %w, 1; bra r3; .reg .b32 r<5>; mov.b32 %w, 2; r3: add.u32 %w, %w, 10;"), 11);
     let message = verdict(&body(".reg .b32 r<20>; r3: bra r3;")).unwrap();
     assert!(message.contains("the label `r3`, which is not declared"), "{message}");
     refused(&body("{ .reg .b32 r; r: }"), "a second declaration of `r`");

@@ -177,7 +177,7 @@ impl<'a> Lower<'_, 'a> {
         for statement in statements {
             match statement {
                 Statement::Label(_, name) => {
-                    if let Some((Local::Label(label), _)) = self.find(name) {
+                    if let Some(label) = self.scopes.last().and_then(|scope| scope.label(name)) {
                         self.labels[label as usize] = Some(self.specs.len() as u32);
                     }
                 }

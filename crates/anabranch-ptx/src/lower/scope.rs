@@ -33,6 +33,14 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The label of a name, also where a range of registers hides it.
+    pub(super) fn label(&self, name: &str) -> Option<u32> {
+        match self.names.get(name) {
+            Some(Local::Label(label)) => Some(*label),
+            _ => None,
+        }
+    }
+
     fn find_in_range(&self, name: &str) -> Option<(Local, u64)> {
         let (prefix, index) = numbered(name)?;
         let (register, count) = self.ranges.get(prefix)?;
