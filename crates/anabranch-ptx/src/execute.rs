@@ -11,6 +11,7 @@ mod call;
 mod checker;
 mod field;
 mod frame;
+mod gather;
 mod heap;
 mod print;
 mod provided;

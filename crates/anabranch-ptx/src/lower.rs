@@ -36,7 +36,7 @@ use crate::syntax::{Constant, Function};
 use crate::types::Scalar;
 
 pub(crate) use body::{element, layout, size_of_open_array};
-pub(crate) use check::Checked;
+pub(crate) use check::{Checked, operands};
 use improve::Kind;
 use modifiers::Modifiers;
 pub(crate) use names::{Declared, Item, Items};

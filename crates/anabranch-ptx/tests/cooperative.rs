@@ -182,8 +182,9 @@ const LANES_BEGIN: &str = ".visible .entry k(.param .u64 to) { .reg .b64 %o, %t;
 
 #[test]
 fn lanes_at_one_place_may_name_different_lanes() {
-    // Tiles of 16 lanes, and of the lanes whose number has the same remainder by 3.
-    for by_remainder in [false, true] {
+    // Tiles of 16 lanes, and of the lanes whose number has the same remainder by 3; in the kernel, and in a function that lanes call at
+    // three places, one of them in another function.
+    for (by_remainder, in_calls) in [(false, false), (true, false), (false, true), (true, true)] {
         let tile = |lane: u32| if by_remainder { lane % 3 } else { lane / 16 };
         let number = if by_remainder { "rem.u32 %r, %lane, 3;" } else { "shr.u32 %r, %lane, 4;" };
         let body = format!(
@@ -197,8 +198,20 @@ fn lanes_at_one_place_may_name_different_lanes() {
              setp.lt.u32 %s, %lane, 20; vote.sync.ballot.b32 %v, %s, -1; and.b32 %m, %m, %v; mov.b32 %v, 7;
              @%s redux.sync.add.u32 %v, %lane, %m; st.global.u32 [%o+896], %v; bar.warp.sync %m; ret; }}"
         );
-        let found =
-            words_of_lanes(&format!("{LANES_BEGIN}{body}").replace("bar.warp.sync %m", "@%s bar.warp.sync %m"), 8);
+        let body = body.replace("bar.warp.sync %m", "@%s bar.warp.sync %m");
+        let text = if in_calls {
+            format!(
+                ".func work(.param .b64 to, .param .b32 lane) {{ .reg .b64 %o; .reg .b32 %r, %m, %v, %lane; .reg .pred %p, %q, %s;
+                 ld.param.u64 %o, [to]; ld.param.u32 %lane, [lane]; {body}
+                 .func outer(.param .b64 to, .param .b32 lane) {{ .reg .b64 %o; .reg .b32 %lane;
+                 ld.param.u64 %o, [to]; ld.param.u32 %lane, [lane]; call work, (%o, %lane); ret; }}
+                 {LANES_BEGIN} and.b32 %r, %lane, 3; setp.eq.u32 %p, %r, 1; @%p bra A; setp.eq.u32 %p, %r, 2; @%p bra B;
+                 call work, (%o, %lane); ret; A: call work, (%o, %lane); ret; B: call outer, (%o, %lane); ret; }}"
+            )
+        } else {
+            format!("{LANES_BEGIN}{body}")
+        };
+        let found = words_of_lanes(&text, 8);
         for lane in 0..32u32 {
             let own: Vec<u32> = (0..32).filter(|&other| tile(other) == tile(lane)).collect();
             let bits = |chosen: &dyn Fn(u32) -> bool| {
@@ -217,7 +230,7 @@ fn lanes_at_one_place_may_name_different_lanes() {
                 if lane < 20 { low.iter().sum() } else { 7 },
             ];
             let found: Vec<u32> = found.iter().map(|words| words[lane as usize]).collect();
-            assert_eq!(found, expected, "lane {lane}, {by_remainder}");
+            assert_eq!(found, expected, "lane {lane}, {by_remainder}, {in_calls}");
         }
     }
 }
@@ -248,4 +261,21 @@ fn lanes_meet_in_places_apart_while_others_wait_elsewhere() {
             .collect();
         assert_eq!(found[0], expected);
     }
+}
+
+#[test]
+fn lanes_meet_in_calls_of_one_function_from_several_places() {
+    // Lanes come to the sum at different times and depths; some end before, and some wait for one that is in a loop.
+    let function = ".func (.reg .b32 %sum) add(.reg .b32 %x, .reg .b32 %depth) { .reg .pred %p; .reg .b32 %d;\n\
+        setp.eq.u32 %p, %depth, 0; @%p bra L; sub.u32 %d, %depth, 1; call (%sum), add, (%x, %d); ret;\n\
+        L: redux.sync.add.u32 %sum, %x, 0x7fffffff; ret; }\n";
+    let body = "setp.eq.u32 %p, %lane, 30; @%p exit; setp.eq.u32 %p, %lane, 31; @%p bra E; and.b32 %r, %lane, 7;
+        and.b32 %m, %lane, 1; setp.eq.u32 %p, %m, 0; @%p bra A; call (%v), add, (%lane, %r); bra E;
+        A: mov.b32 %m, %lane; W: setp.eq.u32 %p, %m, 0; @%p bra C; sub.u32 %m, %m, 1; bra W; C: call (%v), add, (%lane, 3);
+        E: st.global.u32 [%o], %v; ret; }";
+    let body = body.replacen("setp.eq", "mov.b32 %v, 9; setp.eq", 1);
+    let found = words_of_lanes(&format!("{function}{LANES_BEGIN}{body}"), 1);
+    let sum = (0..30).sum::<u32>();
+    let expected: Vec<u32> = (0..32).map(|lane| if lane < 30 { sum } else { 9 * (lane - 30) }).collect();
+    assert_eq!(found[0], expected);
 }

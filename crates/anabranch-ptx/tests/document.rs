@@ -38,8 +38,8 @@ global and constant memory inside of functions, and elements such as `a[%r1]` wh
   threads of the process. Every fence is as strong as `fence.sc.sys`. What is atomic with 128 bits is so as a whole on
   processors of x86-64; elsewhere, other accesses may see one half of it without the other.
 * Lanes of a warp diverge and meet again, and each part makes progress on its own, as since sm_70. A `.sync` instruction waits
-  for the lanes of its mask, of which each lane has its own. Lanes that have called a function at different places do not meet in it, but
-  for `bar.warp.sync`: the kernel ends with a fault where they wait for each other there.
+  for the lanes of its mask, of which each lane has its own. Lanes that have called a function at different places meet in it, too;
+  those in `bar.warp.sync` meet wherever they are.
 * A number such as `0f3F800000` has its bits where the type is `.f64`, too, as NVIDIA's assembler has it.
 * Constants are expressions as in C, wherever a number may be, with integers of 64 bits with and without signs. `%` is that of
   integers without signs.

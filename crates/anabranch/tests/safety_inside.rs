@@ -377,3 +377,29 @@ fn safety_12_allocations_inside_of_a_host_function_are_refused_whatever_was_free
         assert_eq!(answer.unwrap_err().status(), Status::NOT_PERMITTED);
     }
 }
+
+#[test]
+fn safety_164_a_host_function_leaves_the_current_streams_of_the_thread_that_runs_it() {
+    // With a seed, threads that wait run the host functions.
+    let instance = Instance::builder().cuda(false).host_seed(3).isolated().build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let [own, entered, other] = [(); 3].map(|()| Arc::new(context.create_stream().unwrap()));
+    let current = || Stream::with_current_of(&context, |stream| stream.map(Stream::id));
+    own.make_current();
+    let (told, thread) = channel();
+    let make = {
+        let (other, context) = (other.clone(), context.clone());
+        move || {
+            other.make_current();
+            let guard = other.enter();
+            told.send((thread::current().id(), Stream::with_current_of(&context, |stream| stream.is_none()))).unwrap();
+            std::mem::forget(guard);
+        }
+    };
+    entered.launch_host_func(make).unwrap();
+    entered.synchronize().unwrap();
+    assert_eq!(thread.recv().unwrap(), (thread::current().id(), true), "this thread runs it, without a stream");
+    assert_eq!(current(), Some(own.id()));
+    drop(other.enter());
+    assert_eq!(current(), Some(own.id()));
+}

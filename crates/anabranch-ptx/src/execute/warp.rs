@@ -251,7 +251,7 @@ impl Warp {
     }
 
     /// Lets operations run in a frame. Until then the lanes are in one of another warp.
-    fn use_frame(&self, frame: &Frame, mask: u32, lanes: &mut Lanes<'_>) {
+    pub(super) fn use_frame(&self, frame: &Frame, mask: u32, lanes: &mut Lanes<'_>) {
         lanes.registers = frame.registers.pointer();
         lanes.frame_local = frame.local;
         lanes.mask = mask;
@@ -407,13 +407,9 @@ impl Warp {
             Step::Exit => self.exit(index, lanes.taken),
             Step::Barrier => return Some(Stop::Barrier { part: index }),
             Step::Gather => {
-                self.parts[index].state = State::Gathering;
-                let gone = lanes.taken & part.mask;
-                self.go_on(index, gone);
-                if gone != 0 {
-                    self.join();
+                if let Err(failure) = self.gather(index, around.launch, lanes) {
+                    return fault(failure);
                 }
-                self.meet(around.launch);
             }
             Step::Yield => {
                 self.parts[index].place += 1;
@@ -427,52 +423,6 @@ impl Warp {
             }
         }
         None
-    }
-
-    /// Lets lanes of a part go on behind its operation, while the others wait there.
-    fn go_on(&mut self, index: usize, gone: u32) {
-        let part = &mut self.parts[index];
-        let next = Part { mask: gone, place: part.place + 1, state: State::Ready, ..*part };
-        part.mask &= !gone;
-        match (gone, part.mask) {
-            (0, _) => {}
-            (_, 0) => *part = next,
-            _ => self.parts.push(next),
-        }
-    }
-
-    /// Lanes that wait in `bar.warp.sync` at different places have met when all that their mask names are there, with the same mask.
-    fn meet(&mut self, launch: &Launch<'_>) {
-        // The masks of the lanes that wait there.
-        let (mut named, mut waiting) = ([0u32; 32], 0);
-        for part in self.parts.iter().filter(|part| part.state == State::Gathering) {
-            let frame = &self.frames[part.frame as usize];
-            let op = &launch.program.functions[frame.function as usize].ops[part.place as usize];
-            if op.flags != crate::ops::warp::MEET {
-                continue;
-            }
-            waiting |= part.mask;
-            // SAFETY: `e` of this operation is a plane of 32 bits of its function's frames, which nothing writes now.
-            let masks = unsafe { frame.registers.pointer().add(op.e.0 as usize).cast::<[u32; 32]>().read() };
-            for lane in (0..32).filter(|lane| part.mask >> lane & 1 != 0) {
-                named[lane] = masks[lane];
-            }
-        }
-        let (mut left, mut met) = (waiting, 0);
-        while left != 0 {
-            let mask = named[(left.trailing_zeros() & 31) as usize];
-            let group = (0..32).filter(|&lane| named[lane] == mask).fold(0, |lanes, lane| lanes | 1 << lane) & left;
-            left &= !group;
-            if mask & self.live & !group == 0 {
-                met |= group;
-            }
-        }
-        if met != 0 {
-            for index in 0..self.parts.len() {
-                self.go_on(index, self.parts[index].mask & met);
-            }
-            self.join();
-        }
     }
 
     /// Ends lanes.

@@ -17,7 +17,7 @@ impl Checked {
 }
 
 /// The operands that an operation uses.
-pub(super) fn operands(spec: &Spec) -> [(Slot, Use); 6] {
+pub(crate) fn operands(spec: &Spec) -> [(Slot, Use); 6] {
     let form = (spec.select)().form;
     let mut extra = (Slot(0), Use::No);
     let [mut d, mut a, mut b, mut c, mut e] = [form.d, form.a, form.b, form.c, form.e];

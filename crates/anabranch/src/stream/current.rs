@@ -40,7 +40,7 @@ impl Stream {
     /// Makes this the thread's current stream until the guard is dropped. Calls can be nested. This corresponds to
     /// `with stream:` in CuPy and `ScopedStream` in Warp. The calls of [`current`](crate::current) use it, and code on top
     /// of this library that needs a default; no method of a stream does. In destructors of thread-local variables, which
-    /// run while the thread ends, there may be no current stream any more.
+    /// run while the thread ends, there may be no current stream any more. Inside of a host function there is none, and this does nothing.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -54,6 +54,10 @@ impl Stream {
     /// ```
     pub fn enter(&self) -> CurrentStreamGuard<'_> {
         let ticket = NEXT.replace(NEXT.get() + 1);
+        // A host function may run on a thread that waits, and that has streams of its own.
+        if InsideWork::is_entered() {
+            return CurrentStreamGuard { ticket, stream: PhantomData };
+        }
         // While the thread ends, no stream is current any more.
         let _ = CURRENT.try_with(|current| current.borrow_mut().push((ticket, self.downgrade())));
         CurrentStreamGuard { ticket, stream: PhantomData }
@@ -62,7 +66,7 @@ impl Stream {
     /// Makes this the thread's current stream of its context, until another stream of the context is made current. This
     /// corresponds to `stream.use()` in CuPy. While the guard of a stream that was [entered](Self::enter) exists, that
     /// stream is current instead. The thread does not keep the stream open: a stream that has ended is not current any
-    /// more.
+    /// more. Inside of a host function there is none, and this does nothing.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -75,6 +79,9 @@ impl Stream {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     pub fn make_current(self: &Arc<Self>) {
+        if InsideWork::is_entered() {
+            return;
+        }
         // These may become the last references, so that the streams end outside of the borrow.
         let mut known = SmallVec::<[Stream; 4]>::new();
         let _ = MADE.try_with(|made| {
