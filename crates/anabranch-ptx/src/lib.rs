@@ -57,11 +57,25 @@ pub use types::{Scalar, Space};
 pub struct Instruction {
     /// Its name, before the first dot.
     pub name: &'static str,
-    /// The forms that are executed, as Markdown; or why none is.
+    /// The forms that are executed, in the notation of the PTX ISA without the name, separated by commas; or why none is.
+    ///
+    /// What comes before a space belongs to the name and comes first. Types are in the order of the form, other modifiers in
+    /// any order, and those in braces may be left out. [`modifier_sets`] has what names such as `.rnd` stand for.
     pub support: Result<&'static str, &'static str>,
+    /// What the forms do not say, as Markdown.
+    pub note: &'static str,
 }
 
 /// All instructions, in the order of their names.
 pub fn instructions() -> impl Iterator<Item = Instruction> {
-    lower::table::TABLE.iter().map(|entry| Instruction { name: entry.name, support: entry.lower.map(|_| entry.forms) })
+    lower::table::TABLE.iter().map(|entry| Instruction {
+        name: entry.name,
+        support: entry.lower.map(|_| entry.forms),
+        note: entry.note,
+    })
+}
+
+/// Names in forms that stand for one of several modifiers, with these modifiers.
+pub fn modifier_sets() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    lower::forms::SETS.iter().copied()
 }

@@ -196,7 +196,7 @@ fn constant_memory_is_not_written() {
 
 #[test]
 fn a_barrier_that_no_block_has_is_a_fault() {
-    let text = ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry k() {\nbar.sync 999;\nret;\n}";
+    let text = ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r;\nmov.b32 %r, 999;\nbar.sync %r;\nret;\n}";
     let fault = Device::new(text).launch("k", 1, 1, &Arguments::new()).unwrap_err();
     assert_eq!((fault.code, &fault.detail), (FaultCode::ILLEGAL_INSTRUCTION, &Detail::BadBarrier(999)));
 }

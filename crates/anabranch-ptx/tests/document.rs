@@ -23,9 +23,9 @@ kernel.
 An instruction whose operands are not those that it takes is not executed: a register of another type, where bits are of any type
 and integers with and without signs are of each other's; an integer for a floating-point number, or the other way round; a name that
 is in another state space, or whose address is not in brackets; and a special register or the address of a name in an instruction
-that takes none, which is most of them. Modifiers are less strict than those of NVIDIA's assembler: their order does not count, one that
-other forms of the instruction have may be taken and do nothing, and some forms that it lacks are executed, such as `div.f32` without a
-rounding mode. What is named may be declared further down, which it refuses. Variables of
+that takes none, which is most of them. So is one whose modifiers are those of no form below; what is said about forms holds for
+NVIDIA's assembler, too, which takes some modifiers twice. Whether a form exists on the `.target` and in the `.version` of the text
+does not count. What is named may be declared further down, which NVIDIA's assembler refuses. Variables of
 global and constant memory inside of functions, and elements such as `a[%r1]` whose number is in a register, are not supported.
 
 ## Meaning
@@ -69,15 +69,25 @@ global and constant memory inside of functions, and elements such as `a[%r1]` wh
 
 ";
 
+/// A form as the PTX ISA writes it.
+fn full(name: &str, form: &str) -> String {
+    let dot = if form.is_empty() || form.starts_with(['.', '{']) { "" } else { "." };
+    format!("{name}{dot}{}", form.replacen(' ', "", 1))
+}
+
 #[test]
 fn the_document_lists_the_instructions() {
     let mut text = START.to_owned();
-    text.push_str("## Instructions that are executed\n\n| instruction | forms |\n|---|---|\n");
+    text.push_str("## Instructions that are executed\n\n| instruction | forms | |\n|---|---|---|\n");
     for instruction in anabranch_ptx::instructions() {
         if let Ok(forms) = instruction.support {
-            let forms = if forms.is_empty() { "all" } else { forms };
-            writeln!(text, "| `{}` | {forms} |", instruction.name).unwrap();
+            let forms: Vec<String> = forms.split(", ").map(|form| full(instruction.name, form)).collect();
+            writeln!(text, "| `{}` | `{}` | {} |", instruction.name, forms.join("`, `"), instruction.note).unwrap();
         }
+    }
+    text.push_str("\n### Sets of modifiers\n\n| in forms | is one of |\n|---|---|\n");
+    for (name, words) in anabranch_ptx::modifier_sets() {
+        writeln!(text, "| `.{name}` | `.{}` |", words.join(" .")).unwrap();
     }
     text.push_str("\n## Instructions that are refused by name\n\n| instruction | what it belongs to |\n|---|---|\n");
     for instruction in anabranch_ptx::instructions() {

@@ -165,9 +165,12 @@ fn a_block_knows_its_place_in_a_cluster() {
 
 #[test]
 fn a_load_may_overwrite_its_own_address() {
-    let given: String = (0..8).map(|index| format!("st.shared.u32 [s+{}], {};\n", 4 * index, index + 1)).collect();
     // Addresses of 32 and of 64 bits, in the place of each register of the vector, for all lanes and with a guard.
     for (name, bits, count) in [("r", 32, 2), ("r", 32, 4), ("r", 32, 8), ("d", 64, 2), ("d", 64, 4), ("d", 64, 8)] {
+        // A vector of shared memory has 16 bytes at most.
+        let (unit, bytes) = if count == 8 { ("u8", 1) } else { ("u32", 4) };
+        let given = |index| format!("st.shared.{unit} [s+{}], {};\n", bytes * index, index + 1);
+        let given: String = (0..count).map(given).collect();
         for place in 0..count {
             for guard in ["", "@%p1 "] {
                 let register = |index| format!("%{name}{}", if index == place { 19 } else { index + 1 });
@@ -175,7 +178,7 @@ fn a_load_may_overwrite_its_own_address() {
                 let store = |index| format!("st.global.u32 [%d0+{}], {};\n", 4 * index, register(index));
                 let body = format!(
                     "{given}setp.eq.u32 %p1, 0, 0; mov.b{bits} %{name}19, s;\n\
-                     {guard}ld.shared.v{count}.b32 {{{all}}}, [%{name}19];\n{}",
+                     {guard}ld.shared.v{count}.{unit} {{{all}}}, [%{name}19];\n{}",
                     (0..count).map(store).collect::<String>()
                 );
                 let found = words(".shared .align 32 .b8 s[32];", &body);

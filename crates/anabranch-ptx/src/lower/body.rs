@@ -1,8 +1,9 @@
 //! The statements of a function, in order.
 
+use super::forms;
 use super::names::Declared;
 use super::pass::Passed;
-use super::table::find;
+use super::table::{TABLE, find};
 use super::{Formal, Framed, Local, Lower, Lowered, Place, Register, Scope, Signature, Spec, Width};
 use crate::ops::control::{self, NO_GUARD};
 use crate::ops::{compare, select_plain};
@@ -303,12 +304,11 @@ impl<'a> Lower<'_, 'a> {
         }
         self.takes_address = matches!(instruction.opcode, "mov" | "cvta");
         self.takes_special = matches!(instruction.opcode, "mov" | "cvt");
-        match find(instruction.opcode) {
-            None => Err("no such instruction".to_owned()),
-            Some(entry) => match entry.lower {
-                Ok(lower) => lower(self, instruction),
-                Err(reason) => Err(reason.to_owned()),
-            },
-        }
+        let Some(place) = find(instruction.opcode) else { return Err("no such instruction".to_owned()) };
+        let lower = TABLE[place].lower.map_err(str::to_owned)?;
+        let has_form = forms::check(place, &instruction.modifiers);
+        // What only lacks support is refused with its own reason.
+        lower(self, instruction)?;
+        has_form
     }
 }

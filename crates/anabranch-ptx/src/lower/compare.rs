@@ -173,6 +173,9 @@ impl<'a> Lower<'_, 'a> {
             }
             return Ok(());
         }
+        if e.is_some() && matches!(scalar, Scalar::F16 | Scalar::Bf16) {
+            return Err(format!("two results of type .{}", scalar.name()));
+        }
         let run = if scalar.meaning() == Meaning::Float {
             of_real(comparison.name, wider(scalar))?
         } else {

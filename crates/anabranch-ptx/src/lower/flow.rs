@@ -1,7 +1,7 @@
 //! Branches, calls and barriers.
 
 use super::pass::Passed;
-use super::{Item, Local, Lower, Lowered, Modifiers, Signature, Site, Spec, Value, Width};
+use super::{Item, Local, Lower, Lowered, Modifiers, Signature, Site, Spec, Value, Width, range};
 use crate::machine::Select;
 use crate::ops::convert::Extend;
 use crate::ops::{One, control, select, select_plain};
@@ -209,6 +209,7 @@ impl<'a> Lower<'_, 'a> {
             spec.d = self.destination(d, scalar)?;
         }
         let Some(number) = operands.next() else { return Err("0 operands".to_owned()) };
+        range::check(number, 0..=15)?;
         spec.a = self.source(number, Scalar::U32)?;
         let mut rest: Vec<_> = operands.collect();
         if kind == 2 {
@@ -216,8 +217,13 @@ impl<'a> Lower<'_, 'a> {
             (spec.c, spec.negate) = self.predicate(predicate)?;
         }
         match *rest {
+            [] if kind == 1 => return Err("an arrival without a number of threads".to_owned()),
             [] => {}
             [count] => {
+                let threads = range::number(count);
+                if threads.is_some_and(|threads| threads % 32 != 0 || kind == 1 && threads == 0) {
+                    return Err("a number of threads that is not one of whole warps".to_owned());
+                }
                 spec.b = self.source(count, Scalar::U32)?;
                 flags |= control::COUNTED;
             }

@@ -1,6 +1,6 @@
 //! Logic, shifts, bit fields and permutations.
 
-use super::{Lower, Lowered, Modifiers, Spec};
+use super::{Lower, Lowered, Modifiers, Spec, range};
 use crate::machine::Select;
 use crate::ops::{One, Three, Two, bits, integer, select, select_few, select_plain};
 use crate::syntax::{Constant, Instruction, Operand};
@@ -136,6 +136,7 @@ impl<'a> Lower<'_, 'a> {
         if instruction.opcode == "bfi" {
             let run = choose!(scalar, [Scalar::B32 => u32, Scalar::B64 => u64], select_few::<bits::Insert<T>>)?;
             self.count(instruction, 5)?;
+            check_field(&instruction.operands[3..])?;
             let a = self.source(&instruction.operands[1], scalar)?;
             let b = self.source(&instruction.operands[2], scalar)?;
             let c = self.source(&instruction.operands[3], Scalar::U32)?;
@@ -151,6 +152,8 @@ impl<'a> Lower<'_, 'a> {
             Scalar::S64 => select_few::<Three<bits::ExtractSigned<u64>>>,
             _ => return Err(format!("type .{}", scalar.name())),
         };
+        self.count(instruction, 4)?;
+        check_field(&instruction.operands[2..])?;
         self.ternary(instruction, [scalar, Scalar::U32, Scalar::U32, scalar], run)
     }
 
@@ -194,4 +197,9 @@ impl<'a> Lower<'_, 'a> {
         modifiers.finish()?;
         self.ternary(instruction, [Scalar::B32; 4], run)
     }
+}
+
+/// The start and the length of a field of bits.
+fn check_field(operands: &[Operand<'_>]) -> Lowered<()> {
+    operands.iter().try_for_each(|operand| range::check(operand, 0..=255))
 }

@@ -21,6 +21,20 @@ pub(super) struct Access {
     release: bool,
     vector: usize,
     pub(super) space: Option<Space>,
+    /// The last operand is a cache policy.
+    policy: bool,
+}
+
+impl Access {
+    /// Checks that a vector is not larger than what is loaded or stored at once: 16 bytes, or 32 of global memory.
+    fn check_vector(&self, opcode: &str, scalar: Scalar) -> Lowered<()> {
+        let bytes = scalar.bytes() as usize * self.vector;
+        let is_global = matches!(self.space, None | Some(Space::Global)) && opcode != "ldu";
+        if self.vector > 1 && bytes > 16 && !(bytes == 32 && scalar.bytes() < 16 && is_global) {
+            return Err(format!("a vector of {} values of {} bytes", self.vector, scalar.bytes()));
+        }
+        Ok(())
+    }
 }
 
 /// Modifiers about caches and ordering that change nothing here: all loads and stores go to memory at once.
@@ -40,6 +54,7 @@ pub(super) fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
     let acquire = modifiers.take("acquire");
     let release = modifiers.take("release");
     let both = modifiers.take("acq_rel");
+    let policy = modifiers.take("L2::cache_hint");
     caching(modifiers);
     let vector = modifiers.take_any(&["v2", "v4", "v8"]).map_or(1, |index| 2 << index);
     let mut space = None;
@@ -51,7 +66,7 @@ pub(super) fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
     if modifiers.has("shared::cluster") {
         return Err("shared memory of other blocks of a cluster".to_owned());
     }
-    Ok(Access { watches, acquire: acquire || both, release: release || both, vector, space })
+    Ok(Access { watches, acquire: acquire || both, release: release || both, vector, space, policy })
 }
 
 /// Checks that a type is one of loads, stores and moves, which have no short floats.
@@ -125,6 +140,15 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
+    /// Exactly this many operands, and a cache policy if a modifier says so.
+    fn with_policy(&mut self, instruction: &Instruction<'a>, count: usize, access: &Access) -> Lowered<()> {
+        self.count(instruction, count + usize::from(access.policy))?;
+        if access.policy {
+            self.source(&instruction.operands[count], Scalar::B64)?;
+        }
+        Ok(())
+    }
+
     fn fence(&mut self) {
         self.emit(Spec::new(select_plain::<atomic::Fence>));
     }
@@ -144,10 +168,8 @@ impl<'a> Lower<'_, 'a> {
         let access = access(&mut modifiers)?;
         modifiers.finish()?;
         of_memory(scalar)?;
-        // A third operand is a cache policy.
-        if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
-            return Err(format!("{} operands", instruction.operands.len()));
-        }
+        access.check_vector(instruction.opcode, scalar)?;
+        self.with_policy(instruction, 2, &access)?;
         let parts = self.elements(&instruction.operands[0], access.vector)?;
         let width = self.common_width(&parts, scalar)?;
         let mut slots = Vec::new();
@@ -268,9 +290,8 @@ impl<'a> Lower<'_, 'a> {
         }
         modifiers.finish()?;
         of_memory(scalar)?;
-        if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
-            return Err(format!("{} operands", instruction.operands.len()));
-        }
+        access.check_vector(instruction.opcode, scalar)?;
+        self.with_policy(instruction, 2, &access)?;
         if let Operand::Address(Some(name), _) = &instruction.operands[0]
             && let Some((super::Local::Parameter(_), _)) = self.find(name)
         {
@@ -336,12 +357,8 @@ impl<'a> Lower<'_, 'a> {
         if scalar.bytes() < 2 || scalar.meaning() == Meaning::Float && !matches!(name, "add" | "min" | "max") {
             return Err(format!("type .{} of .{name}", scalar.name()));
         }
-        let operands = &instruction.operands[usize::from(result).min(instruction.operands.len())..];
-        let needed = if name == "cas" { 3 } else { 2 };
-        // One more is a cache policy.
-        if operands.len() != needed && operands.len() != needed + 1 {
-            return Err(format!("{} operands", instruction.operands.len()));
-        }
+        self.with_policy(instruction, usize::from(result) + if name == "cas" { 3 } else { 2 }, &access)?;
+        let operands = &instruction.operands[usize::from(result)..];
         let b = self.source(&operands[1], scalar)?;
         let c = if name == "cas" { self.source(&operands[2], scalar)? } else { b };
         let mut spec = Spec { b, c, target: kind as u32, bytes: scalar.bytes(), ..Spec::new(run) };
@@ -364,12 +381,8 @@ impl<'a> Lower<'_, 'a> {
         if let Some(word) = refused {
             return Err(format!("modifier .{word}"));
         }
+        self.count(instruction, 0)?;
         self.fence();
-        Ok(())
-    }
-
-    /// Instructions about caches, which do nothing here.
-    pub(super) fn hint(&mut self, _: &Instruction<'a>) -> Lowered<()> {
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::memory::access;
 use super::space::Does;
-use super::{Lower, Lowered, Modifiers, Spec, Width};
+use super::{Lower, Lowered, Modifiers, Spec, Width, range};
 use crate::ops::convert::Extend;
 use crate::ops::load::{CONSTANT, FRAME, LOCAL, PARAMETER, SPACE};
 use crate::ops::{One, atomic, phases, select, select_plain};
@@ -18,7 +18,7 @@ impl<'a> Lower<'_, 'a> {
             return Err("transactions of barrier objects".to_owned());
         }
         let parity = modifiers.take("parity");
-        modifiers.take("noComplete");
+        let keeps_phase = modifiers.take("noComplete");
         let _ = modifiers.one_type()?;
         let access = access(&mut modifiers)?;
         modifiers.finish()?;
@@ -41,13 +41,18 @@ impl<'a> Lower<'_, 'a> {
             },
         };
         let (address, b) = match operands {
+            [_] if keeps_phase => return Err("modifier .noComplete without a count".to_owned()),
             [address] if matches!(kind, "arrive" | "arrive_drop") => (address, self.bits(Width::W64, 1)?),
             [address] if kind == "inval" => (address, self.bits(Width::W64, 0)?),
             [address, state] if asks && !parity => (address, self.source(state, Scalar::U64)?),
             // A third operand is how long it may wait.
             [address, state, _] if kind == "try_wait" && !parity => (address, self.source(state, Scalar::U64)?),
+            [address, parity] if asks => (address, self.parity(parity)?),
+            [address, parity, _] if kind == "try_wait" => (address, self.parity(parity)?),
+            [_, count] if kind != "init" && range::number(count) == Some(0) => {
+                return Err("an arrival of none".to_owned());
+            }
             [address, count] if kind != "inval" => (address, self.wide(count)?),
-            [address, count, _] if kind == "try_wait" => (address, self.wide(count)?),
             _ => return Err(format!("{} operands", instruction.operands.len())),
         };
         let target = match kind {
@@ -73,6 +78,11 @@ impl<'a> Lower<'_, 'a> {
         }
         self.emit(spec);
         Ok(())
+    }
+
+    fn parity(&mut self, operand: &Operand<'a>) -> Lowered<crate::machine::Slot> {
+        range::check(operand, 0..=1)?;
+        self.wide(operand)
     }
 
     /// A number of 32 bits in a register of 64.

@@ -86,6 +86,9 @@ impl<'a> Lower<'_, 'a> {
             Scalar::B64 => select_plain::<warp::Match<u64>>,
             _ => return Err(format!("type .{}", scalar.name())),
         };
+        if second.is_some() && mode == 1 {
+            return Err("match.any with a predicate".to_owned());
+        }
         let (imm, c) = second.map_or((0, d), |slot| (warp::SECOND, slot));
         self.emit(Spec { d, a, c, e, imm, flags: [warp::ALL, warp::ANY][mode], ..Spec::new(run) });
         Ok(())
