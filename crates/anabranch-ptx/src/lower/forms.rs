@@ -99,13 +99,17 @@ impl Form {
         left == 0
     }
 
-    /// How many modifiers of an instruction have no place here, and how many places have none of its modifiers.
+    /// How many modifiers of an instruction have no place here, and how many places lack one.
     fn distance(&self, modifiers: &[&str], types: &[&str]) -> usize {
-        let placed = self.types.iter().zip(types).filter(|(place, word)| place.has(word)).count()
-            + self.prefix.iter().zip(modifiers).filter(|(own, word)| own == word).count()
-            + self.others.iter().filter(|place| modifiers.iter().any(|word| place.has(word))).count();
-        let needed = self.prefix.len() + self.types.len() + self.others.iter().filter(|place| !place.optional).count();
-        2 * modifiers.len().saturating_sub(placed) + needed.saturating_sub(placed)
+        let prefix = self.prefix.iter().zip(modifiers).filter(|(own, word)| own == word).count();
+        let of_types = self.types.iter().zip(types).filter(|(place, word)| place.has(word)).count();
+        let is_found = |place: &&Place| modifiers.iter().any(|word| place.has(word));
+        let others = self.others.iter().filter(is_found).count();
+        let lacking = self.others.iter().filter(|place| !place.optional && !is_found(place)).count();
+        (self.prefix.len() - prefix)
+            + (self.types.len() - of_types)
+            + lacking
+            + modifiers.len().saturating_sub(prefix + of_types + others)
     }
 
     /// The message about an instruction that should have had this form.
