@@ -85,7 +85,7 @@ fn the_document_lists_the_instructions() {
             writeln!(text, "| `{}` | `{}` | {} |", instruction.name, forms.join("`, `"), instruction.note).unwrap();
         }
     }
-    text.push_str("\n### Sets of modifiers\n\n| in forms | is one of |\n|---|---|\n");
+    text.push_str("\n## Sets of modifiers\n\n| in forms | is one of |\n|---|---|\n");
     for (name, words) in anabranch_ptx::modifier_sets() {
         writeln!(text, "| `.{name}` | `.{}` |", words.join(" .")).unwrap();
     }
