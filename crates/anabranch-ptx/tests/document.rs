@@ -23,8 +23,11 @@ kernel.
 An instruction whose operands are not those that it takes is not executed: a register of another type, where bits are of any type
 and integers with and without signs are of each other's; an integer for a floating-point number, or the other way round; a name that
 is in another state space, or whose address is not in brackets; and a special register or the address of a name in an instruction
-that takes none, which is most of them. So is one whose modifiers are those of no form below; what is said about forms holds for
-NVIDIA's assembler, too, which takes some modifiers twice. Whether a form exists on the `.target` and in the `.version` of the text
+that takes none, which is most of them. So is an instruction whose modifiers are those of no form below, or one of whose numbers is
+out of range: the forms are those that NVIDIA's assembler takes, as far as they are executed. In a form, braces are around what may be
+left out, and names such as `.rnd` stand for one modifier of a set. The words that belong to the name come first, such as `.lo`, types
+are in the order of the form, and other modifiers are in any order, each of them once, where the assembler takes some twice.
+Whether a form exists on the `.target` and in the `.version` of the text
 does not count. What is named may be declared further down, which NVIDIA's assembler refuses. Variables of
 global and constant memory inside of functions, and elements such as `a[%r1]` whose number is in a register, are not supported.
 
