@@ -191,7 +191,7 @@ pub(crate) static TABLE: &[Entry] = &[
     ),
     yes("not", |lower, instruction| lower.logic(instruction), ".pred, .bits", ""),
     yes("or", |lower, instruction| lower.logic(instruction), ".pred, .bits", ""),
-    yes("pmevent", |lower, instruction| lower.performance_event(instruction), "{.mask}", "does nothing"),
+    yes("pmevent", |lower, instruction| lower.performance_event(instruction), ", mask ", "does nothing"),
     yes("popc", |lower, instruction| lower.count_bits(instruction), ".b32, .b64", ""),
     yes(
         "prefetch",
