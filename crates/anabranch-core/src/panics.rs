@@ -5,6 +5,7 @@
 //! drops a closure of the program uses [`contain`]. What is dropped at a place that may hold
 //! locks, or be in the middle of a change, is dropped on the reaper's thread (`host_work.rs`).
 
+use crate::capture_mode::ModesBefore;
 use crate::error::{Error, Result};
 use crate::ranks;
 use anabranch_hal::{Detail, Failure, InsideWorkBefore, Status, Thrown, contain};
@@ -21,6 +22,7 @@ pub fn contain_quietly<R>(run: impl FnOnce() -> R) -> Option<R> {
     require_none_held(Rank::LOWEST);
     // SAFETY: it is a variable of this function.
     let _before = unsafe { InsideWorkBefore::note() };
+    let _modes = ModesBefore::note();
     contain(run).ok()
 }
 

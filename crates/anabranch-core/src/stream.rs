@@ -165,7 +165,7 @@ impl StreamCore {
             context: context.clone(),
             handle,
             id,
-            thread: handle.is_per_thread().then(OwnThread::current),
+            thread: handle.is_per_thread().then(|| OwnThread::current(context)),
             ownership,
             sync: Mutex::with_order(ranks::SYNC_EVENT, 0, SyncState::new(handle)),
             shared,

@@ -97,6 +97,11 @@ impl Context {
     /// The calling thread's default stream of this context. Using it on another thread returns
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE).
     ///
+    /// On CUDA, a thread that ends waits for the work of its default streams, for a second at most. Work that takes longer, or that
+    /// waits for the host, should be waited for before: some versions of the driver never return from the end of a thread whose
+    /// default stream has work, if the legacy stream or other threads' default streams free memory that was allocated in
+    /// stream order.
+    ///
     /// # Errors
     /// An error of earlier asynchronous work, or [`CUDA_ERROR_DEINITIALIZED (4)`](crate::Status::DEINITIALIZED) in destructors
     /// of `thread_local!` variables that were first used before the thread's first default stream, which is gone then.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{CaptureMode, Context, Instance, Signal, Stream};
+use anabranch::{CaptureMode, Context, Instance, Signal, Stream, StreamFlags};
 use common::{assert_ends, hold};
 use std::time::Duration;
 
@@ -121,4 +121,44 @@ fn safety_86_halves_of_memory_that_are_written_meanwhile_are_waited_for() {
         );
         assert_eq!(earlier.download(&memory).unwrap(), [1, 1, 1, 1, 2, 2, 2, 2]);
     });
+}
+
+#[test]
+fn safety_166_a_stream_is_full_however_many_entries_a_call_puts_in() {
+    for odd in [false, true] {
+        assert_ends(move || {
+            let instance = Instance::builder().cuda(false).isolated().host_queue_limit(128).build().unwrap();
+            let context = instance.device("host").unwrap().context().unwrap();
+            let streams = [(); 2].map(|()| context.create_stream().unwrap());
+            let graph = streams[0]
+                .capture_executable(CaptureMode::Relaxed, |scope| {
+                    scope.stream().launch_repeatable_host_func(|| {}).map(drop)
+                })
+                .unwrap();
+            let held = hold(&context, &streams[0]);
+            for stream in streams.iter().filter(|_| odd) {
+                stream.launch_host_func(|| {}).unwrap();
+            }
+            // Each launch follows the one before in the other stream, by an entry of its own.
+            let launch = || (0..1000).for_each(|number| graph.launch(&streams[number % 2]).unwrap());
+            while_waiting(&held, launch, || {});
+        });
+        assert_ends(move || {
+            let instance = Instance::builder().cuda(false).isolated().host_queue_limit(128).build().unwrap();
+            let context = instance.device("host").unwrap().context().unwrap();
+            let legacy = context.legacy_stream().unwrap();
+            let blocking = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+            let held = hold(&context, &blocking);
+            if odd {
+                legacy.launch_host_func(|| {}).unwrap();
+            }
+            let put = || {
+                for _ in 0..500 {
+                    legacy.launch_host_func(|| {}).unwrap();
+                    blocking.launch_host_func(|| {}).unwrap();
+                }
+            };
+            while_waiting(&held, put, || {});
+        });
+    }
 }

@@ -62,6 +62,8 @@ pub(crate) struct StreamState {
     legacy_seen: modelled::AtomicU64,
     /// Up to which entry the legacy stream waits for it.
     legacy_waits: AtomicU64,
+    /// The entry behind which a thread looks next whether the stream is full.
+    pub(super) next_look: AtomicU64,
     /// The first entry that was not done, or not to its end, because a context was lost, and how that was lost.
     undone: OnceLock<(u64, KernelFault)>,
     failed: AtomicBool,
@@ -93,6 +95,7 @@ impl StreamState {
             policy: AtomicU8::new(0),
             legacy_seen: modelled::AtomicU64::new(0),
             legacy_waits: AtomicU64::new(0),
+            next_look: AtomicU64::new(0),
             undone: OnceLock::new(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(ranks::FAILURE, None),

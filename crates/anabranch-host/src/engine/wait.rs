@@ -13,6 +13,7 @@ use anabranch_hal::{Call, Helping};
 use anabranch_sync::{Rank, require_none_held};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The pause of a waiting thread behind a wait for a value, which no other thread may be looking after.
@@ -23,6 +24,9 @@ const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// The longest pause of a waiting thread, after which it looks whether a worker could not be started meanwhile.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// After so many entries of a stream a thread that puts in more looks whether it is full.
+const LOOK_EVERY: u64 = 64;
 
 /// What a thread found when it wanted to help.
 enum Help {
@@ -56,8 +60,14 @@ impl StreamState {
     #[inline]
     pub(crate) fn drain_if_full(self: &Arc<Self>, sequence: u64) {
         let limit = self.core.engine.queue_limit;
-        // Seldom, because each look slows down the thread that runs the stream.
-        if (limit < 128 || sequence.is_multiple_of(64)) && sequence >= self.completion.completed() + limit {
+        // Seldom, because each look slows down the thread that runs the stream. A call may have put in several entries.
+        if limit >= 2 * LOOK_EVERY {
+            if sequence < self.next_look.load(Ordering::Relaxed) {
+                return;
+            }
+            self.next_look.store(sequence + LOOK_EVERY, Ordering::Relaxed);
+        }
+        if sequence >= self.completion.completed() + limit {
             self.core.engine.wait_for(self, sequence - limit / 2, WaitStrategy::Auto);
         }
     }

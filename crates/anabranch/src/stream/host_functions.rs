@@ -61,7 +61,8 @@ impl Stream {
     /// to run until the function has returned. Dropping objects of this library in it is allowed. If the context is in
     /// error, or the driver refuses the function, it is dropped without being run, on a thread of the library. If it
     /// panics, the next [`synchronize`](Self::synchronize) or [`query`](Self::query) of this stream, or the next
-    /// synchronization of its context, reports the panic once. Later work still runs.
+    /// synchronization of its context, reports the panic once. Later work still runs. A context keeps the panics of 1,024 streams
+    /// that nobody has asked for, the last ones.
     ///
     /// # Errors
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
