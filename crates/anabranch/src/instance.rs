@@ -168,7 +168,9 @@ impl InstanceBuilder {
         self.isolated()
     }
 
-    /// The number of operations that a stream of a host device holds. Queueing another one blocks until there is room.
+    /// The number of operations that a stream of a host device holds, with the waits that come before some. Queueing another
+    /// one blocks until there is room. Streams look at a limit from 128 on behind every 64 operations only, so that they hold a
+    /// few more.
     /// The instance is [isolated](Self::isolated).
     pub fn host_queue_limit(mut self, operations: usize) -> Self {
         self.host_settings.queue_limit = Some(operations);
