@@ -5,9 +5,9 @@
 //! drops a closure of the program uses [`contain`]. What is dropped at a place that may hold
 //! locks, or be in the middle of a change, is dropped on the reaper's thread (`host_work.rs`).
 
-use crate::capture_mode::ModesBefore;
 use crate::error::{Error, Result};
 use crate::ranks;
+use crate::thread_capture_mode::ModesBefore;
 use anabranch_hal::{Detail, Failure, InsideWorkBefore, Status, Thrown, contain};
 use anabranch_sync::{Mutex, Rank, require_none_held};
 use smallvec::SmallVec;
