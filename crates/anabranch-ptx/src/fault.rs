@@ -73,6 +73,13 @@ pub enum Detail {
     OutOfMemory,
     /// A call of something that is no function, or not one of these parameters.
     BadCall,
+    /// A branch by a number that is none of its table's.
+    BadBranch {
+        /// The number.
+        number: u32,
+        /// How many targets the table has.
+        targets: u32,
+    },
     /// An external function that has no body here.
     Unresolved(String),
     /// The text of a `printf` is broken.
@@ -99,6 +106,9 @@ impl std::fmt::Display for Detail {
                 formatter.write_str("there is no memory for the registers, local memory and shared memory of a block")
             }
             Detail::BadCall => formatter.write_str("a call of what is no function of these parameters"),
+            Detail::BadBranch { number, targets } => {
+                write!(formatter, "a branch to target {number} of a table that has {targets}")
+            }
             Detail::Unresolved(name) => write!(formatter, "the external function {name} has no body"),
             Detail::BadFormat => formatter.write_str("a format of printf that cannot be read"),
             Detail::Refused(text) => formatter.write_str(text),

@@ -83,6 +83,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// The comma before the next one of a list, or nothing before its end. No list ends with a comma.
+    fn separator(&mut self, end: u8) -> Parsed<()> {
+        if self.is(end) {
+            return Ok(());
+        }
+        self.expect(b',')?;
+        if self.is(end) { self.error("what follows the comma") } else { Ok(()) }
+    }
+
     fn accept_dot(&mut self, word: &str) -> Parsed<bool> {
         let found = self.token == Token::Dot(word);
         if found {

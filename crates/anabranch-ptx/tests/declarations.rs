@@ -406,7 +406,7 @@ fn initial_values_are_of_the_type() {
         (".u32 x[2][2] = {1, {2, 3}};", "an initial value for several"),
         (".u32 x[2][2] = {{1, 2}, 3};", "an initial value for several"),
         (".u32 x[][2] = {1, 2, 3};", "an initial value for several"),
-        (".u32 x[2] = {1,};", "an initial value was expected"),
+        (".u32 x[2] = {1,};", "what follows the comma was expected"),
         (".v2 .u32 x = 1;", "an initial value for several"),
         (".v2 .u32 x = {1, 2, 3};", "3 initial values for 2"),
         (".v4 .u32 x[1] = {{1, 2}};", "2 initial values for the 4 of a vector"),
@@ -527,5 +527,19 @@ fn names_of_shared_variables_say_where_they_are() {
              mad.lo.u32 %w, %w, 100, %x;"
         );
         assert_eq!(word_with(&format!("{globals}\n"), &statements, 16), 30_517);
+    }
+}
+
+#[test]
+fn no_list_ends_with_a_comma() {
+    let inside = |text: &str| body(&format!(".reg .b32 %r<3>; .reg .b32 %v<2>; {text}"));
+    for text in [
+        inside("mov.u32 %r1, %r2,;"),
+        inside("ld.global.v2.u32 {%r1, %r2,}, [0];"),
+        ".func f(.param .b32 a,) { ret; }\n".to_owned(),
+        ".global .u32 x[2] = {1, 2,};\n".to_owned(),
+        format!(".func f(.param .b32 a);\n{}", inside("call f, (%r1,);")),
+    ] {
+        refused(&text, "what follows the comma was expected");
     }
 }

@@ -157,6 +157,9 @@ fn the_labels_of_a_table_are_those_where_it_is_declared() {
         device.launch("k", 1, 1, &Arguments::new().with(out).with(which)).unwrap();
         assert_eq!(device.memory.download::<i32>(out), [expected]);
     }
+    let out = device.memory.upload(&[0i32]);
+    let fault = device.launch("k", 1, 1, &Arguments::new().with(out).with(2u32)).unwrap_err();
+    assert_eq!(fault.detail, Detail::BadBranch { number: 2, targets: 2 });
 }
 
 #[test]

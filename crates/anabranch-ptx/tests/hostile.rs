@@ -158,6 +158,16 @@ fn a_table_of_targets_is_kept_once() {
 }
 
 #[test]
+fn directives_are_compared_once() {
+    // With each other, they would take minutes.
+    for name in ["maxntid", "maxclusterrank"] {
+        let text =
+            format!(".version 8.0\n.target sm_90\n.entry k() {} {{ ret; }}", format!(".{name} 1 ").repeat(400_000));
+        assert!(Module::parse(&text).is_ok());
+    }
+}
+
+#[test]
 fn shared_variables_have_a_limit() {
     let text = |bytes| {
         format!(

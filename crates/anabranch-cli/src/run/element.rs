@@ -92,8 +92,14 @@ impl Element {
         if self.is_real() {
             let value: f64 = text.parse().map_err(|_| wrong())?;
             let (bytes, infinite) = match self {
-                Self::F16 => (f16::from_f64(value).to_le_bytes().to_vec(), f16::from_f64(value).is_infinite()),
-                Self::Bf16 => (bf16::from_f64(value).to_le_bytes().to_vec(), bf16::from_f64(value).is_infinite()),
+                Self::F16 => {
+                    let value = f16::from_f32(rounded_to_odd(value));
+                    (value.to_le_bytes().to_vec(), value.is_infinite())
+                }
+                Self::Bf16 => {
+                    let value = bf16::from_f32(rounded_to_odd(value));
+                    (value.to_le_bytes().to_vec(), value.is_infinite())
+                }
                 Self::F32 => {
                     // Not by way of 64 bits, which would round twice.
                     let value: f32 = text.parse().map_err(|_| wrong())?;
@@ -125,6 +131,17 @@ impl Element {
         }
         Ok(value.to_le_bytes()[..self.bytes()].to_vec())
     }
+}
+
+/// The number in 32 bits, of which the last one is set if it is not exact: rounded once more, to fewer bits, it is rounded as
+/// the number itself would be.
+fn rounded_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    if value.is_nan() || f64::from(nearest) == value {
+        return nearest;
+    }
+    let towards_zero = nearest.to_bits() - u32::from(f64::from(nearest).abs() > value.abs());
+    f32::from_bits(towards_zero | 1)
 }
 
 impl fmt::Display for Element {
@@ -193,5 +210,27 @@ mod tests {
             let error = element.value(text).expect_err("a number that does not fit");
             assert!(error.contains(words), "{element} {text}: {error}");
         }
+    }
+
+    #[test]
+    fn short_floats_are_rounded_to_the_nearest() {
+        let cases = [
+            (Element::F16, "1.00048828125", 0x3c00),
+            (Element::F16, "1.00048828125001", 0x3c01),
+            (Element::F16, "-1.00146484374999", 0xbc01),
+            (Element::F16, "2.9802322387695316e-08", 0x0001),
+            (Element::F16, "-2.98e-08", 0x8000),
+            (Element::F16, "65519.999999", 0x7bff),
+            (Element::F16, "inf", 0x7c00),
+            (Element::Bf16, "1.00390625", 0x3f80),
+            (Element::Bf16, "1.00390625000001", 0x3f81),
+            (Element::Bf16, "1e-300", 0x0000),
+            (Element::Bf16, "-3.3e38", 0xff78),
+        ];
+        for (element, text, bits) in cases {
+            let found = element.value(text).expect("a number");
+            assert_eq!(found, u16::to_le_bytes(bits), "{text}: {found:x?}");
+        }
+        assert!(Element::F16.value("65520").is_err() && Element::Bf16.value("1e300").is_err());
     }
 }

@@ -74,7 +74,8 @@ impl Warp {
             let function = self.frames[part.frame as usize].function;
             let targets = &around.launch.program.function(function).code.tables[table as usize];
             let Some(target) = targets.get(chosen as usize) else {
-                return Err(failure_of(FaultCode::INVALID_PC, Detail::BadCall, first));
+                let detail = Detail::BadBranch { number: chosen as u32, targets: targets.len() as u32 };
+                return Err(failure_of(FaultCode::INVALID_PC, detail, first));
             };
             self.parts[index].place = *target;
             if *target <= part.place {

@@ -142,6 +142,11 @@ impl<'a> Lower<'_, 'a> {
         self.takes_special &= from.meaning() != Meaning::Float && to.meaning() != Meaning::Float;
         let (a, own) = self.any_source(&instruction.operands[1], from)?;
         let (d, width) = self.any_destination(&instruction.operands[0], to)?;
+        for (scalar, width) in [(from, own), (to, width)] {
+            if scalar.meaning() == Meaning::Float && Width::of(scalar)? != width {
+                return Err(format!("a register of {} bits for type .{}", 8 * width.bytes(), scalar.name()));
+            }
+        }
         match (from.meaning() == Meaning::Float, to.meaning() == Meaning::Float) {
             (false, false) => self.integer_to_integer((from, a, own), (to, d, width), conversion.saturate),
             (false, true) => self.integer_to_float((from, a, own), (to, d), &conversion),

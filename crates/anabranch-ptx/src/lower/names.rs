@@ -193,7 +193,10 @@ impl<'a> Lower<'_, 'a> {
                 let found = self.held(operand)?;
                 let (slot, own) = found.ok_or_else(|| format!("`{name:.60}` where a register is needed"))?;
                 let width = Width::of(own)?;
-                if width == Width::Predicate || width.bytes() < least.bytes() || !scalar.takes(own) {
+                if width == Width::Predicate {
+                    return Err(format!("the predicate `{name:.60}` where another register is needed"));
+                }
+                if width.bytes() < least.bytes() || !scalar.takes(own) {
                     let types = format!("of type .{} for type .{}", own.name(), scalar.name());
                     return Err(format!("the register `{name:.60}` {types}"));
                 }

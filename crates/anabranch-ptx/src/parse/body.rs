@@ -107,9 +107,7 @@ impl<'a> Parser<'a> {
         while !self.accept(b';')? {
             // Only calls have lists; in parentheses elsewhere is a number.
             operands.push(if opcode == "call" && self.is(b'(') { self.list()? } else { self.operand()? });
-            if !self.is(b';') {
-                self.expect(b',')?;
-            }
+            self.separator(b';')?;
         }
         Ok(Statement::Instruction(Box::new(Instruction { at, guard, opcode, modifiers, operands })))
     }
@@ -176,9 +174,7 @@ impl<'a> Parser<'a> {
         let mut found = Vec::new();
         while !self.accept(end)? {
             found.push(self.operand()?);
-            if !self.is(end) {
-                self.expect(b',')?;
-            }
+            self.separator(end)?;
         }
         Ok(found)
     }

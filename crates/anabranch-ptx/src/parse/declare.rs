@@ -32,9 +32,7 @@ impl<'a> Parser<'a> {
         while !self.accept(b')')? {
             let variable = self.qualifiers(Linkage::Internal)?;
             found.push(self.declarator(&variable)?);
-            if !self.is(b')') {
-                self.expect(b',')?;
-            }
+            self.separator(b')')?;
         }
         Ok(found)
     }
@@ -163,12 +161,7 @@ impl<'a> Parser<'a> {
             let mut found = Vec::new();
             while !self.accept(b'}')? {
                 found.push(self.nested(Self::initial)?);
-                if !self.is(b'}') {
-                    self.expect(b',')?;
-                    if self.is(b'}') {
-                        return self.error("an initial value");
-                    }
-                }
+                self.separator(b'}')?;
             }
             return Ok(Initial::List(found));
         }

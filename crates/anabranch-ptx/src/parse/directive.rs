@@ -3,6 +3,7 @@
 use super::Parser;
 use crate::lex::Token;
 use crate::position::{ParseError, Parsed, Position};
+use std::collections::HashSet;
 
 /// A directive, with its numbers.
 pub(super) struct Directive<'a> {
@@ -68,6 +69,7 @@ impl<'a> Parser<'a> {
 
 /// Checks that there are such directives, and that they do not contradict each other.
 pub(super) fn check(directives: &[Directive<'_>], carrier: Carrier) -> Parsed<()> {
+    let present: HashSet<&str> = directives.iter().map(|directive| directive.name).collect();
     for Directive { at, name, numbers } in directives {
         let error = |message: String| Err(ParseError::new(*at, message));
         let Some((_, [least, most], of_kernels)) = KNOWN.iter().find(|(known, ..)| known == name) else {
@@ -88,11 +90,9 @@ pub(super) fn check(directives: &[Directive<'_>], carrier: Carrier) -> Parsed<()
         if numbers.iter().any(|number| *number == 0 || *number > u32::MAX.into()) && *of_kernels {
             return error(format!("`.{name}` with a number that is not between 1 and {}", u32::MAX));
         }
-        let others = EXCLUSIVE.iter().filter(|pair| pair.contains(name)).flatten().filter(|other| *other != name);
-        for other in others {
-            if directives.iter().any(|directive| directive.name == *other) {
-                return error(format!("both `.{name}` and `.{other}`"));
-            }
+        let mut others = EXCLUSIVE.iter().filter(|pair| pair.contains(name)).flatten().filter(|other| *other != name);
+        if let Some(other) = others.find(|other| present.contains(*other)) {
+            return error(format!("both `.{name}` and `.{other}`"));
         }
     }
     Ok(())
