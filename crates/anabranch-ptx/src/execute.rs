@@ -121,7 +121,8 @@ pub struct Options {
     /// What `%gridid` is.
     pub grid_id: u64,
     /// Blocks of a cluster, as special registers tell them: extents that divide those of the grid, where 0 stands for 1, and
-    /// at most [`CLUSTER_LIMIT`] blocks. The blocks of a cluster are independent, too.
+    /// at most [`CLUSTER_LIMIT`] blocks. A kernel that requires another size has that, unless this says one. The blocks of a
+    /// cluster are independent, too.
     pub cluster: [u32; 3],
 }
 
@@ -260,11 +261,14 @@ impl<'l> Launch<'l> {
         if threads == 0 || threads > most || size.block.iter().any(|&axis| axis > 1024) || size.grid.contains(&0) {
             return Err(LaunchError::BadSize { grid: size.grid, block: size.block, most });
         }
-        let cluster = options.cluster.map(|extent| extent.max(1));
+        let given = options.cluster.map(|extent| extent.max(1));
+        let required = function.required_cluster();
+        let cluster = if given == [1; 3] { required.unwrap_or(given) } else { given };
         let together = cluster.iter().fold(1u64, |blocks, &extent| blocks.saturating_mul(extent.into()));
         let divides = size.grid.iter().zip(cluster).all(|(blocks, extent)| blocks.is_multiple_of(extent));
-        if together > CLUSTER_LIMIT || !divides {
-            return Err(LaunchError::BadCluster { grid: size.grid, cluster: options.cluster });
+        let limit = function.most_cluster_blocks().unwrap_or(CLUSTER_LIMIT).min(CLUSTER_LIMIT);
+        if together > limit || !divides || required.is_some_and(|required| required != cluster) {
+            return Err(LaunchError::BadCluster { grid: size.grid, cluster });
         }
         if let Some(required) = function.required_block()
             && required != size.block.map(u64::from)

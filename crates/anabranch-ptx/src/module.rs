@@ -101,7 +101,28 @@ impl Function {
 
     /// `.reqntid`: the size that blocks must have.
     pub fn required_block(&self) -> Option<[u64; 3]> {
-        let (_, numbers) = self.directives.iter().rfind(|(name, _)| name == "reqntid")?;
+        self.extents("reqntid")
+    }
+
+    /// `.reqnctapercluster`: the size that clusters must have.
+    pub fn required_cluster(&self) -> Option<[u32; 3]> {
+        // Its numbers are those of 32 bits, as was checked.
+        Some(self.extents("reqnctapercluster")?.map(|extent| u32::try_from(extent).unwrap_or(u32::MAX)))
+    }
+
+    /// `.maxclusterrank`: the most blocks of a cluster.
+    pub fn most_cluster_blocks(&self) -> Option<u64> {
+        let (_, numbers) = self.directives.iter().rfind(|(name, _)| name == "maxclusterrank")?;
+        numbers.first().copied()
+    }
+
+    /// `.explicitcluster`: launches must say the size of clusters, unless the kernel does.
+    pub fn needs_cluster(&self) -> bool {
+        self.directives.iter().any(|(name, _)| name == "explicitcluster") && self.required_cluster().is_none()
+    }
+
+    fn extents(&self, directive: &str) -> Option<[u64; 3]> {
+        let (_, numbers) = self.directives.iter().rfind(|(name, _)| name == directive)?;
         Some(std::array::from_fn(|axis| numbers.get(axis).copied().unwrap_or(1)))
     }
 }
@@ -385,7 +406,11 @@ fn check_constants(items: &Items<'_>, declared: &[&Declaration<'_>]) -> Parsed<(
 }
 
 /// What is public of a function.
-fn finish(function: &Written<'_>, code: Code) -> Parsed<Function> {
+fn finish(function: &Written<'_>, mut code: Code) -> Parsed<Function> {
+    if function.directives.iter().any(|(name, _)| *name == "blocksareclusters") {
+        let what = ".blocksareclusters: grids that are counted in clusters".to_owned();
+        code.refusals.push(Refusal { line: function.at.line, what });
+    }
     let mut parameters = Vec::new();
     let mut parameter_bytes = 0;
     if function.kernel {

@@ -51,7 +51,9 @@ global and constant memory inside of functions, and elements such as `a[%r1]` wh
 * `malloc` allocates from the heap of the context, of 8 MiB, and returns zero where there is not as much left. What it has
   returned stays until `free`, or the end of the context. `free` of any other address ends the kernel. Checked mode ends
   a kernel that accesses what has been freed, or the heap outside of what has been allocated.
-* The blocks of a cluster have its special registers, and are independent otherwise. `%pm` registers count nothing.
+* The blocks of a cluster have its special registers, and are independent otherwise. A kernel has the clusters of its
+  `.reqnctapercluster`; one with `.blocksareclusters` is not executed. `%gridid` is 0 for launches of a stream, and `%pm` registers
+  count nothing.
 * A generic address of global memory is what the caller gave the memory. Shared memory, local memory and parameters of
   kernels have generic addresses from 2^56, 2^57 and 3 * 2^56 on.
 

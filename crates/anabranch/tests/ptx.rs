@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    CaptureMode, CompileOptions, Compiler, ConditionalKind, Context, DualModule, HostFunction, Kernel, LaunchConfig,
-    Module, NodeWork, Status, WaitCondition, flush_deferred_drops,
+    Buffer, CaptureMode, CompileOptions, Compiler, ConditionalKind, Context, DualModule, HostFunction, Kernel,
+    LaunchConfig, Module, NodeWork, Status, Stream, WaitCondition, flush_deferred_drops,
 };
 use common::{checked_host, host};
 
@@ -351,4 +351,48 @@ fn the_heap_of_kernels_lasts_and_is_checked() {
         assert!(error.to_string().contains(says), "{error}");
         assert!(error.to_string().contains("line "), "{error}");
     }
+}
+
+#[test]
+fn kernels_have_the_clusters_that_they_were_compiled_for() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let kernel = |directives: &str| {
+        let text = format!(
+            ".version 8.4\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 to) {directives} {{\n\
+             .reg .b32 %r<5>; .reg .b64 %d<3>; ld.param.u64 %d0, [to]; mov.u32 %r0, %ctaid.x; mul.wide.u32 %d1, %r0, 4;\n\
+             add.u64 %d0, %d0, %d1; mov.u32 %r1, %cluster_nctarank; mov.u32 %r2, %cluster_ctarank; mov.u32 %r3, %clusterid.x;\n\
+             mad.lo.u32 %r2, %r2, 10, %r3; mad.lo.u32 %r2, %r1, 100, %r2; st.global.u32 [%d0], %r2; ret; }}"
+        );
+        kernel_of(&context, &text, "k")
+    };
+    let launch = |kernel: &Kernel, config: LaunchConfig<'_>, captured: bool| {
+        let mut to = stream.upload(&[0u32; 6])?;
+        // SAFETY: the kernel writes one number for each of up to 6 blocks.
+        let put = |stream: &Stream, to: &mut Buffer<u32>| unsafe { stream.launch(kernel, &config, (to,)) };
+        if captured {
+            stream.capture_executable(CaptureMode::Relaxed, |scope| put(scope.stream(), &mut to))?.launch(&stream)?;
+        } else {
+            put(&stream, &mut to)?;
+        }
+        stream.download(&to)
+    };
+    let required = kernel(".explicitcluster .reqnctapercluster 2, 1, 1");
+    for captured in [false, true] {
+        for config in [LaunchConfig::new(6, 1), LaunchConfig::new(6, 1).cluster(2)] {
+            assert_eq!(launch(&required, config, captured).unwrap(), [200, 210, 201, 211, 202, 212]);
+        }
+    }
+    assert_eq!(launch(&kernel(""), LaunchConfig::new(6, 1).cluster(3), false).unwrap(), [300, 310, 320, 301, 311, 321]);
+    let refused = |directives: &str, config| launch(&kernel(directives), config, false).unwrap_err();
+    for (directives, config) in [
+        (".reqnctapercluster 2", LaunchConfig::new(5, 1)),
+        (".reqnctapercluster 2", LaunchConfig::new(6, 1).cluster(3)),
+        (".maxclusterrank 2", LaunchConfig::new(6, 1).cluster(3)),
+        (".explicitcluster", LaunchConfig::new(6, 1)),
+    ] {
+        assert_eq!(refused(directives, config).status(), Status::INVALID_CLUSTER_SIZE, "{directives}");
+    }
+    let counted = refused(".reqnctapercluster 2 .blocksareclusters", LaunchConfig::new(6, 1));
+    assert!(counted.to_string().contains(".blocksareclusters"), "{counted}");
 }

@@ -58,6 +58,14 @@ impl Body {
         most.and_then(|most| u32::try_from(most).ok()).unwrap_or(MAX_THREADS_PER_BLOCK).min(MAX_THREADS_PER_BLOCK)
     }
 
+    /// The size of clusters that the kernel was compiled for.
+    pub(crate) fn required_cluster(&self) -> Option<[u32; 3]> {
+        match self {
+            Self::Closures(_) => None,
+            Self::Ptx(kernel) => kernel.function().required_cluster(),
+        }
+    }
+
     /// The local memory of a thread, in bytes.
     pub(crate) fn local_bytes(&self) -> u32 {
         match self {

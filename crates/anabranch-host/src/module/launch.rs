@@ -36,7 +36,7 @@ impl FunctionState {
             work.kernel = kernel;
             work.grid = launch.grid;
             work.block = launch.block;
-            work.cluster = launch.cluster.unwrap_or([1; 3]);
+            work.cluster = self.cluster(launch).unwrap_or([1; 3]);
             work.cooperative = launch.cooperative;
             work.shared_bytes = self.body.static_shared_bytes() as usize + launch.dynamic_shared_bytes as usize;
             work.values.clear();
@@ -106,7 +106,7 @@ impl FunctionState {
         let mut work = KernelWork::new(unsafe { KernelReference::new(self) });
         work.grid = node.grid;
         work.block = node.block;
-        work.cluster = node.cluster.unwrap_or([1; 3]);
+        work.cluster = self.cluster(&launch).unwrap_or([1; 3]);
         work.cooperative = node.cooperative;
         work.shared_bytes = self.body.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
         work.values.extend(node.arguments.iter().flatten().copied());
@@ -149,11 +149,12 @@ impl FunctionState {
         if !fits(launch.grid, MAX_GRID_DIMENSIONS) {
             return Err(invalid("an extent of the grid is 0 or too large"));
         }
-        if let Some(cluster) = launch.cluster {
+        let cluster = self.cluster(launch);
+        if let Some(cluster) = cluster {
             self.check_cluster(launch.grid, cluster)?;
         }
         if let Some(attributes) = launch.attributes {
-            check_attributes(attributes, launch.grid, launch.cluster)?;
+            check_attributes(attributes, launch.grid, cluster)?;
         }
         if i32::try_from(launch.dynamic_shared_bytes).is_err() {
             return Err(invalid("no device has so much shared memory"));
@@ -184,7 +185,7 @@ impl FunctionState {
     pub(crate) fn max_active_clusters(&self, launch: &Launch<'_>) -> Result<u32> {
         self.check_block(launch)?;
         check_cluster_extents(launch)?;
-        let cluster = launch.cluster.unwrap_or([1; 3]);
+        let cluster = self.cluster(launch).unwrap_or([1; 3]);
         self.check_cluster(launch.grid, cluster)?;
         Ok(u32::try_from(self.max_resident_blocks(launch) / product(cluster)).unwrap_or(u32::MAX))
     }
@@ -194,6 +195,11 @@ impl FunctionState {
         self.check_block(launch)?;
         let largest = self.largest_cluster();
         Ok(if self.max_resident_blocks(launch) == 0 { 0 } else { u32::try_from(largest).unwrap_or(u32::MAX) })
+    }
+
+    /// The size of the clusters of a launch: its own, or that which the kernel was compiled for.
+    fn cluster(&self, launch: &Launch<'_>) -> Option<[u32; 3]> {
+        launch.cluster.or_else(|| self.body.required_cluster())
     }
 
     fn largest_cluster(&self) -> u64 {

@@ -168,6 +168,26 @@ impl PtxKernel {
             (_, Some(most)) if threads > most => {
                 invalid(format!("the kernel was compiled for blocks of at most {most} threads"))
             }
+            _ => self.check_cluster(launch.cluster),
+        }
+    }
+
+    /// Refuses clusters that the kernel is not made for.
+    fn check_cluster(&self, cluster: Option<[u32; 3]>) -> Result<()> {
+        let function = self.function();
+        let invalid = |message: String| Err(Failure::argument(Status::INVALID_CLUSTER_SIZE, message));
+        match (cluster, function.required_cluster(), function.most_cluster_blocks()) {
+            (Some(cluster), Some(required), _) if cluster != required => {
+                invalid(format!("the kernel was compiled for clusters of {required:?} blocks"))
+            }
+            (Some(cluster), _, Some(most))
+                if cluster.iter().fold(1u64, |all, &extent| all.saturating_mul(extent.into())) > most =>
+            {
+                invalid(format!("the kernel was compiled for clusters of at most {most} blocks"))
+            }
+            (None, None, _) if function.needs_cluster() => {
+                invalid("the kernel was compiled for clusters whose size a launch says".to_owned())
+            }
             _ => Ok(()),
         }
     }
