@@ -14,7 +14,7 @@ use crate::panics::contain_quietly;
 use crate::process_exit;
 use crate::ranks;
 use crate::thread_capture_mode;
-use anabranch_hal::{Driver, InsideWork, contain};
+use anabranch_hal::{CaptureMode, Driver, InsideWork, contain};
 use anabranch_sync::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -169,8 +169,28 @@ fn send(message: Message) {
     REAPER.lock().unattended.extend(left);
 }
 
-/// Handles the messages as far as possible without the thread, and returns the others.
+/// Handles the messages as far as possible without the thread, and returns the others. In the capture modes of the thread that
+/// there is none of.
 fn attend_here(messages: Vec<Message>) -> Vec<Message> {
+    let drivers: Vec<Arc<dyn Driver>> = messages
+        .iter()
+        .filter_map(|message| match message {
+            Message::Relax(driver) => Some(driver.clone()),
+            _ => None,
+        })
+        .collect();
+    let relax = |driver: &Arc<dyn Driver>| thread_capture_mode::set(&**driver, CaptureMode::Relaxed);
+    let before: Vec<_> = drivers.iter().map(relax).collect();
+    let left = attend(messages);
+    for (driver, mode) in drivers.iter().zip(before).rev() {
+        if let Some(mode) = mode {
+            let _ = thread_capture_mode::set(&**driver, mode);
+        }
+    }
+    left
+}
+
+fn attend(messages: Vec<Message>) -> Vec<Message> {
     let mut left = Vec::new();
     for message in messages {
         match message {

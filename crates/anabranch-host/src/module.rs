@@ -20,7 +20,7 @@ use crate::handles::handle;
 use crate::limits::{MAX_PARAMETER_BYTES, MAX_SHARED_BYTES};
 use crate::memory::HostMemory;
 use anabranch_hal::{Failure, HostFunction, HostModule, ModuleHandle, Result, Status};
-use anabranch_ptx::{Function, Program, Space, Variable};
+use anabranch_ptx::{Program, Space, Variable};
 use body::Body;
 use globals::Globals;
 use ptx::PtxKernel;
@@ -42,7 +42,7 @@ impl ModuleState {
         module.functions().iter().try_for_each(check)?;
         let mut globals = Globals::new(memory);
         module.globals().iter().try_for_each(|global| check_name("global variable", &global.name))?;
-        module.globals().iter().try_for_each(|global| globals.add(core, &global.name, global.bytes).map(drop))?;
+        module.globals().iter().try_for_each(|global| globals.add(core, &global.name, global.bytes, 1))?;
         let bodies = module.functions().iter().cloned().map(Body::Closures);
         Ok(Self::assemble(core, globals, bodies))
     }
@@ -62,7 +62,7 @@ impl ModuleState {
         for variable in variables() {
             let bytes = usize::try_from(variable.bytes).unwrap_or(usize::MAX);
             // A variable of no size has an address, too.
-            globals.add(core, &variable.name, bytes.max(1))?;
+            globals.add(core, &variable.name, bytes.max(1), variable.alignment as usize)?;
         }
         // Linking asks for them in the same order. Variables of several functions may have one name.
         let mut addresses = globals.ranges().iter().map(|range| range.address.0);
@@ -70,12 +70,9 @@ impl ModuleState {
         for (index, variable) in variables().enumerate() {
             globals.initialize(index, &program.initial(variable));
         }
-        let allocates = |function: &Function| !function.defined && matches!(&*function.name, "malloc" | "free");
-        let heap = match module.functions().iter().any(allocates) {
-            true => Some(memory.heap(core.id, core.device)?),
-            false => None,
-        };
-        let kernels = PtxKernel::all(&program, memory, heap.as_ref(), operation_limit);
+        // Also where the module calls no `malloc`: its kernels use what those of others have allocated.
+        let heap = memory.heap(core.id, core.device)?;
+        let kernels = PtxKernel::all(&program, memory, &heap, operation_limit);
         Ok(Self::assemble(core, globals, kernels.into_iter().map(Body::Ptx)))
     }
 

@@ -163,6 +163,8 @@ pub(crate) struct Code {
     pub(crate) frame_bytes: u32,
     pub(crate) constants: Vec<(Slot, Width, Value)>,
     pub(crate) local_bytes: u32,
+    /// The largest alignment of what is in its local memory.
+    pub(crate) local_alignment: u32,
     pub(crate) formals: Vec<Place>,
     pub(crate) results: Vec<Place>,
     pub(crate) sites: Vec<Site>,

@@ -396,3 +396,43 @@ fn kernels_have_the_clusters_that_they_were_compiled_for() {
     let counted = refused(".reqnctapercluster 2 .blocksareclusters", LaunchConfig::new(6, 1));
     assert!(counted.to_string().contains(".blocksareclusters"), "{counted}");
 }
+
+#[test]
+fn variables_have_their_alignment() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    // The caller's local memory ends at no multiple of the called function's alignment.
+    let body = ".global .align 1024 .b8 g[8]; .const .align 4096 .b8 c[8] = {1}; .shared .align 512 .b8 s[8];
+        .func (.reg .b64 %all) local() { .local .align 128 .b8 l[8]; .reg .b64 %a; mov.u64 %a, l; cvta.local.u64 %all, %a; ret; }
+        .visible .entry k(.param .u64 to) { .local .align 16 .b8 own[48]; .reg .b64 %d<6>; ld.param.u64 %d0, [to]; mov.u64 %d1, g;
+        mov.u64 %d2, c; cvta.const.u64 %d2, %d2; mov.u64 %d3, s; cvta.shared.u64 %d3, %d3; call (%d4), local, ();
+        and.b64 %d1, %d1, 1023; and.b64 %d2, %d2, 4095; and.b64 %d3, %d3, 511; and.b64 %d4, %d4, 127;
+        mov.u64 %d5, own; st.local.u32 [%d5], 1; st.global.v2.u64 [%d0], {%d1, %d2}; st.global.v2.u64 [%d0+16], {%d3, %d4}; ret; }";
+    for _ in 0..8 {
+        let kernel = kernel(&context, body, "k");
+        let mut to = stream.upload(&[1u64; 4]).unwrap();
+        // SAFETY: the kernel writes four numbers.
+        unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (&mut to,)) }.unwrap();
+        assert_eq!(stream.download(&to).unwrap(), [0; 4]);
+    }
+}
+
+#[test]
+fn a_module_uses_what_another_one_has_allocated_with_malloc() {
+    for context in [host(), checked_host()] {
+        let stream = context.create_stream().unwrap();
+        let made = ".extern .func (.param .b64 r) malloc(.param .b64 n);
+            .visible .entry k(.param .u64 to) { .reg .b64 %d<3>; .param .b64 n; .param .b64 r; ld.param.u64 %d0, [to];
+            st.param.b64 [n], 8; call (r), malloc, (n); ld.param.b64 %d1, [r]; st.u64 [%d1], 77; st.global.u64 [%d0], %d1; ret; }";
+        let read =
+            ".visible .entry k(.param .u64 to) { .reg .b64 %d<3>; ld.param.u64 %d0, [to]; ld.global.u64 %d1, [%d0];
+            ld.u64 %d2, [%d1]; st.global.u64 [%d0], %d2; ret; }";
+        let mut to = stream.upload(&[0u64]).unwrap();
+        for text in [made, read] {
+            let kernel = kernel(&context, text, "k");
+            // SAFETY: the kernels write one number, and read what the first has allocated.
+            unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (&mut to,)) }.unwrap();
+        }
+        assert_eq!(stream.download(&to).unwrap(), [77]);
+    }
+}

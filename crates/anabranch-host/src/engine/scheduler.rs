@@ -191,6 +191,7 @@ impl<T> Scheduler<T> {
             return WorkerAction::Nothing;
         }
         if let Some(sleeper) = ready.sleepers.pop() {
+            self.has_workers();
             ready.searching += 1;
             return WorkerAction::Wake(sleeper);
         }
@@ -199,7 +200,15 @@ impl<T> Scheduler<T> {
             ready.searching += 1;
             return WorkerAction::Start;
         }
+        self.has_workers();
         WorkerAction::Nothing
+    }
+
+    /// Notes that there are as many workers as there should be, or one that has nothing to do.
+    fn has_workers(&self) {
+        if self.lacks_workers() {
+            self.retry_at.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Takes in a worker that was started, or notes that it could not be.
@@ -290,7 +299,7 @@ impl Sleeper {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LEVELS, PASSES, Scheduler};
+    use super::{LEVELS, PASSES, Scheduler, WorkerAction};
 
     #[test]
     fn the_most_urgent_task_is_next_and_no_line_is_passed_over_for_ever() {
@@ -305,5 +314,22 @@ mod tests {
         assert!(first.iter().copied().eq(0..PASSES));
         assert_eq!(rest[..2], [1000, 2000]);
         assert!(rest[2..].iter().copied().eq(PASSES..2 * PASSES));
+    }
+
+    #[test]
+    fn workers_lack_only_until_there_are_enough() {
+        let scheduler = Scheduler::new(1);
+        assert!(matches!(scheduler.push(0, 1), WorkerAction::Start));
+        scheduler.started(Some(std::thread::spawn(|| {})), 0);
+        assert_eq!(scheduler.pop(), Some(1));
+        scheduler.lock().searching = 0;
+        // The worker is in host work, in place of which no other one can be started.
+        scheduler.enter_host_work();
+        assert!(matches!(scheduler.push(0, 2), WorkerAction::Start));
+        scheduler.started(None, 5);
+        assert!(scheduler.lacks_workers());
+        scheduler.leave_host_work();
+        assert!(matches!(scheduler.request_worker(&mut scheduler.lock()), WorkerAction::Nothing));
+        assert!(!scheduler.lacks_workers());
     }
 }

@@ -178,6 +178,9 @@ impl Engine {
             return false;
         }
         self.retry_worker();
+        if !self.scheduler.lacks_workers() {
+            return false;
+        }
         self.values.poll();
         self.scheduler.pop().is_some_and(|task| task.run(self, Pace::Single))
     }

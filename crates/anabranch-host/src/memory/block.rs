@@ -3,7 +3,7 @@
 use super::observer::MemoryObserver;
 use super::piece::Piece;
 use crate::shared_file::MappedFile;
-use anabranch_hal::{Failure, Result, Status};
+use anabranch_hal::{ALLOCATION_ALIGNMENT, Failure, Result, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,11 +53,16 @@ pub(crate) struct Block {
 impl Block {
     /// Zeroed memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough.
     pub(crate) fn allocate(account: &Arc<Account>, bytes: usize) -> Result<Self> {
+        Self::allocate_aligned(account, bytes, ALLOCATION_ALIGNMENT)
+    }
+
+    /// The same, at a multiple of a power of two.
+    pub(crate) fn allocate_aligned(account: &Arc<Account>, bytes: usize, alignment: usize) -> Result<Self> {
         let out_of_memory = || Failure::new(Status::OUT_OF_MEMORY);
         if !account.take(bytes as u64) {
             return Err(out_of_memory());
         }
-        let Some(piece) = Piece::allocate(bytes, account.observer.as_ref()) else {
+        let Some(piece) = Piece::allocate(bytes, alignment, account.observer.as_ref()) else {
             account.give_back(bytes as u64);
             return Err(out_of_memory());
         };
@@ -103,7 +108,7 @@ impl Block {
     /// checks memory, or not possible.
     pub(crate) fn exchange(&mut self) -> Option<Piece> {
         let observer = self.account.observer.as_ref()?;
-        let other = Piece::allocate(self.capacity, Some(observer))?;
+        let other = Piece::allocate(self.capacity, ALLOCATION_ALIGNMENT, Some(observer))?;
         Some(std::mem::replace(&mut self.piece, other))
     }
 }
@@ -117,12 +122,12 @@ impl Drop for Block {
 /// Bytes of an upload, copied when it was enqueued.
 #[derive(Debug)]
 pub(crate) struct StagedBytes {
-    data: Box<[u8]>,
+    data: Vec<u8>,
     account: Arc<AtomicU64>,
 }
 
 impl StagedBytes {
-    /// Copies `bytes` bytes, if the bytes staged in all then stay within `limit`.
+    /// Copies `bytes` bytes, if the bytes staged in all then stay within `limit`, and there is memory.
     ///
     /// # Safety
     /// `source` is valid for reads of as many initialised bytes.
@@ -133,7 +138,13 @@ impl StagedBytes {
         }
         // SAFETY: the caller promises that so many initialised bytes can be read there.
         let data = unsafe { std::slice::from_raw_parts(source as usize as *const u8, bytes) };
-        Some(Self { data: data.into(), account: Arc::clone(account) })
+        let mut copy = Self { data: Vec::new(), account: Arc::clone(account) };
+        if copy.data.try_reserve_exact(bytes).is_err() {
+            account.fetch_sub(bytes as u64, Ordering::Relaxed);
+            return None;
+        }
+        copy.data.extend_from_slice(data);
+        Some(copy)
     }
 
     pub(crate) fn data(&self) -> &[u8] {

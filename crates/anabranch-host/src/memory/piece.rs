@@ -23,15 +23,15 @@ unsafe impl Sync for RawPiece {}
 
 impl RawPiece {
     /// Zeroed memory. `around`: how much more of it there is before and after the part that is used.
-    fn allocate(bytes: usize, around: usize) -> Option<Self> {
+    fn allocate(bytes: usize, around: usize, alignment: usize) -> Option<Self> {
         // Asked for at a small alignment, and aligned here: for a small alignment the allocator passes on pages that the
         // system has zeroed and not yet touched, where for a large one it would write them all.
-        let room = bytes.checked_add(ALLOCATION_ALIGNMENT)?.checked_add(2 * around)?;
+        let room = bytes.checked_add(alignment)?.checked_add(2 * around)?;
         let layout = Layout::from_size_align(room, 16).ok()?;
         // SAFETY: the layout is not empty.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         let address = base.as_ptr().expose_provenance();
-        let begin = (address + around).next_multiple_of(ALLOCATION_ALIGNMENT) - address;
+        let begin = (address + around).next_multiple_of(alignment) - address;
         Some(Self { base, layout, begin })
     }
 
@@ -87,8 +87,9 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Zeroed memory. `None`: the process has not as much.
-    pub(crate) fn allocate(bytes: usize, observer: Option<&Arc<dyn MemoryObserver>>) -> Option<Self> {
-        let raw = RawPiece::allocate(bytes, if observer.is_some() { ZONE } else { 0 })?;
+    pub(crate) fn allocate(bytes: usize, alignment: usize, observer: Option<&Arc<dyn MemoryObserver>>) -> Option<Self> {
+        let raw =
+            RawPiece::allocate(bytes, if observer.is_some() { ZONE } else { 0 }, alignment.max(ALLOCATION_ALIGNMENT))?;
         Some(Self { address: raw.address(), raw: Some(raw), _file: None, observer: observer.cloned() })
     }
 

@@ -19,12 +19,12 @@ impl Globals {
     }
 
     /// Allocates a variable, which is zero.
-    pub(crate) fn add(&mut self, core: &ContextCore, name: &str, bytes: usize) -> Result<()> {
+    pub(crate) fn add(&mut self, core: &ContextCore, name: &str, bytes: usize, alignment: usize) -> Result<()> {
         if bytes == 0 {
             let message = format!("the global variable `{name}` has no size");
             return Err(Failure::argument(Status::INVALID_IMAGE, message));
         }
-        let block = Block::allocate(&self.memory.device(core.device)?.account, bytes)?;
+        let block = Block::allocate_aligned(&self.memory.device(core.device)?.account, bytes, alignment)?;
         let (kind, device) = (MemoryKind::Global, core.device);
         self.memory.notify(|observer| observer.allocated(&block, Origin { kind, device, bytes, stream: None }));
         let allocation = Allocation { block, kind, device, owner: None, pool: None };

@@ -93,8 +93,8 @@ fn invalid(log: String) -> Failure {
 pub(crate) struct PtxKernel {
     program: Arc<Program>,
     memory: Arc<HostMemory>,
-    /// What `malloc` allocates from, if the module names it.
-    heap: Option<Arc<DeviceHeap>>,
+    /// What `malloc` allocates from, in this module and in others.
+    heap: Arc<DeviceHeap>,
     /// Its number among the functions of the module.
     index: usize,
     sizes: Vec<usize>,
@@ -107,7 +107,7 @@ impl PtxKernel {
     pub(super) fn all(
         program: &Arc<Program>,
         memory: &Arc<HostMemory>,
-        heap: Option<&Arc<DeviceHeap>>,
+        heap: &Arc<DeviceHeap>,
         operation_limit: Option<u64>,
     ) -> Vec<Self> {
         let functions = program.module().functions().iter().enumerate();
@@ -115,7 +115,7 @@ impl PtxKernel {
         let new = |(index, function): (usize, &Function)| Self {
             program: Arc::clone(program),
             memory: Arc::clone(memory),
-            heap: heap.cloned(),
+            heap: Arc::clone(heap),
             index,
             sizes: function.parameters.iter().map(|parameter| parameter.bytes as usize).collect(),
             operation_limit,
@@ -203,14 +203,14 @@ impl PtxKernel {
             values = rest;
         }
         let failed = |status, message| KernelError::Fault(KernelFault { status, message });
-        let memory = Memory { memory: &self.memory, declared: &work.ranges, heap: self.heap.as_deref() };
+        let memory = Memory { memory: &self.memory, declared: &work.ranges, heap: &self.heap };
         let dynamic_shared = u32::try_from(work.shared_bytes).unwrap_or(u32::MAX) - function.shared_bytes;
         let size = Size { grid: work.grid, block: work.block, dynamic_shared };
         let mut options = Options::default();
         options.checked = self.memory.observer.is_some();
         options.operation_limit = self.operation_limit;
         options.cluster = work.cluster;
-        let around = Around { conditionals: work.conditionals.as_deref(), heap: self.heap.as_deref() };
+        let around = Around { conditionals: work.conditionals.as_deref(), heap: &self.heap };
         let launch = Launch::new(&self.program, &function.name, size, &parameters, &memory, &around, options)
             .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
         let mut waiting: VecDeque<BlockRun<'_>> = VecDeque::new();
@@ -278,7 +278,7 @@ struct Memory<'a> {
     memory: &'a HostMemory,
     /// What the launch declares that it uses.
     declared: &'a [UsedRange],
-    heap: Option<&'a DeviceHeap>,
+    heap: &'a DeviceHeap,
 }
 
 // SAFETY: the allocations of a device are initialised memory whose addresses are exposed, aligned to at least 256 bytes or as
@@ -296,7 +296,7 @@ unsafe impl GlobalMemory for Memory<'_> {
         let range = allocated
             .map(|range| range.address.0..range.address.0 + range.bytes)
             .or_else(declared)
-            .or_else(|| self.heap.and_then(DeviceHeap::range).filter(|range| range.contains(&address)))
+            .or_else(|| self.heap.range().filter(|range| range.contains(&address)))
             .or_else(|| self.memory.range_freed_later(address))?;
         Some(Region {
             address: range.start,
@@ -324,7 +324,7 @@ fn write_to_standard_output(text: &[u8]) -> io::Result<()> {
 struct Around<'a> {
     /// The conditional values that it can set.
     conditionals: Option<&'a (dyn ConditionalValues + Send + Sync)>,
-    heap: Option<&'a DeviceHeap>,
+    heap: &'a DeviceHeap,
 }
 
 impl Hooks for Around<'_> {
@@ -333,18 +333,17 @@ impl Hooks for Around<'_> {
         let _ = write_to_standard_output(text);
     }
     fn access(&self, access: &CheckedAccess<'_>) -> std::result::Result<(), (FaultCode, String)> {
-        let Some(heap) = self.heap.filter(|_| access.access.space == Space::Global) else { return Ok(()) };
-        let checked = heap.check(access.access.address, access.access.bytes.into());
+        if access.access.space != Space::Global {
+            return Ok(());
+        }
+        let checked = self.heap.check(access.access.address, access.access.bytes.into());
         checked.map_err(|what| (FaultCode::ILLEGAL_ADDRESS, what))
     }
     fn allocate(&self, bytes: u64) -> Option<u64> {
-        self.heap?.allocate(bytes)
+        self.heap.allocate(bytes)
     }
     fn free(&self, address: u64) -> std::result::Result<(), String> {
-        match self.heap {
-            Some(heap) => heap.free(address),
-            None => Err("the context has no heap".to_owned()),
-        }
+        self.heap.free(address)
     }
     fn set_conditional(&self, handle: u64, value: u32) -> bool {
         self.conditionals.is_some_and(|conditionals| conditionals.set(ConditionalHandle(handle), value))

@@ -136,7 +136,8 @@ impl Warp {
         }
         let depth = caller.depth + 1;
         let caller_bytes = launch.program.function(caller.function).code.local_bytes;
-        let local = caller_local + u64::from(caller_bytes);
+        let end = caller_local + u64::from(caller_bytes);
+        let local = end.next_multiple_of(callee.code.local_alignment.max(16).into());
         let needed = local + u64::from(callee.code.local_bytes);
         let too_deep = depth > launch.options.call_depth
             || needed > launch.options.stack_bytes.into()

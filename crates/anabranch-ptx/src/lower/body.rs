@@ -47,11 +47,13 @@ impl<'a> Lower<'_, 'a> {
 
     /// As many bytes of the frame's local memory.
     pub(super) fn room(&mut self, bytes: u64, alignment: u32) -> Lowered<Place> {
-        let start = u64::from(self.code.local_bytes).next_multiple_of(u64::from(alignment.clamp(1, 64)));
+        let alignment = alignment.max(1);
+        let start = u64::from(self.code.local_bytes).next_multiple_of(alignment.into());
         if start.saturating_add(bytes) > LOCAL_LIMIT {
             return Err(format!("local variables of more than {LOCAL_LIMIT} bytes"));
         }
         self.code.local_bytes = (start + bytes) as u32;
+        self.code.local_alignment = self.code.local_alignment.max(alignment);
         Ok(Place { offset: start as u32, bytes: bytes as u32 })
     }
 
