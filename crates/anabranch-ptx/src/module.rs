@@ -350,6 +350,9 @@ fn declare_variable<'a>(
     if matches!(declaration.space, Space::Register | Space::Parameter) {
         return error("a register or a parameter outside of functions");
     }
+    if declaration.space == Space::Local {
+        return error("a variable of `.local` outside of functions");
+    }
     if bytes == 0 && declaration.linkage != Linkage::Extern {
         return error("a variable that has no size and is not `.extern`");
     }

@@ -277,3 +277,16 @@ fn a_variable_of_another_module_has_no_contents_here() {
     assert_eq!(many.initial(second).len(), 16);
     assert_eq!([few.initial(first), few.initial(second)], [[]; 2]);
 }
+
+#[test]
+fn constant_memory_is_not_global() {
+    let text = ".version 8.0\n.target sm_90\n.address_size 64\n.const .b32 c[2]; .global .b32 g[2];\n\
+        .entry k(.param .u64 out) { .reg .b64 %d<3>; .reg .b32 %r; .reg .pred %p; ld.param.u64 %d0, [out];\n\
+        mov.u64 %d1, c; cvta.const.u64 %d1, %d1; mov.u64 %d2, g; isspacep.global %p, %d1; selp.u32 %r, 1, 0, %p;\n\
+        st.global.u32 [%d0], %r; isspacep.const %p, %d1; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0+4], %r;\n\
+        isspacep.global %p, %d2; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0+8], %r; ret; }";
+    let mut device = Device::new(text);
+    let out = device.memory.upload(&[7u32; 3]);
+    device.launch("k", 1, 1, &Arguments::new().with(out)).unwrap();
+    assert_eq!(device.memory.download::<u32>(out), [0, 1, 1]);
+}

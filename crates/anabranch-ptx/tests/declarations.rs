@@ -543,3 +543,9 @@ fn no_list_ends_with_a_comma() {
         refused(&text, "what follows the comma was expected");
     }
 }
+
+#[test]
+fn local_variables_are_in_functions() {
+    refused(".local .b32 x[4];\n", "a variable of `.local` outside of functions");
+    taken(&body(".local .b32 x[4];"));
+}

@@ -163,3 +163,20 @@ mod as_the_c_library {
         }
     }
 }
+
+#[test]
+fn what_is_no_text_or_no_conversion_is_printed_as_by_the_c_library() {
+    for (format, expected) in [
+        ("[%s]", "[(null)]"),
+        ("[%8s]", "[  (null)]"),
+        ("100%\n", "100%\n"),
+        ("tail %", "tail %"),
+        ("%5y %-08.2lk|", "%5y %-08.2lk|"),
+        ("%%y", "%y"),
+    ] {
+        let device = Device::new(&prints(format));
+        device.launch("prints", 1, 1, &Arguments::new().with(0u64)).unwrap();
+        let printed = device.record.printed.lock().unwrap();
+        assert_eq!(String::from_utf8_lossy(&printed), expected, "{format}");
+    }
+}

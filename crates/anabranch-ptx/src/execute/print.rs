@@ -9,6 +9,9 @@ use crate::fault::{Detail, FaultCode};
 /// How many bytes one call prints at most, but for the end of its last value.
 const TOTAL_LIMIT: usize = 1 << 20;
 
+/// What ends a conversion.
+const CONVERSIONS: &[u8] = b"diuxXopcsfFeEgGaA";
+
 impl Builtin<'_, '_> {
     /// `vprintf` of a lane, which returns how many values the format has.
     pub(super) fn print(&mut self, lane: u32, hooks: &dyn Hooks) -> Outcome<()> {
@@ -33,7 +36,6 @@ impl Builtin<'_, '_> {
 
     /// What a format and its values are, and how many values it has.
     fn format(&mut self, lane: u32, format: &[u8], mut values: u64) -> Outcome<(Vec<u8>, u32)> {
-        let bad = || failure_of(FaultCode::LAUNCH_FAILED, Detail::BadFormat, lane);
         let mut text = Vec::<u8>::new();
         let mut count = 0;
         let mut left = format.iter().copied().peekable();
@@ -46,6 +48,7 @@ impl Builtin<'_, '_> {
                 text.push(next);
                 continue;
             }
+            let begin = format.len() - left.len() - 1;
             let mut field = Field::default();
             while let Some(flag) = left.next_if(|c| b"-+ #0".contains(c)) {
                 field.flag(flag);
@@ -77,9 +80,14 @@ impl Builtin<'_, '_> {
                     _ => long = true,
                 }
             }
-            let conversion = left.next().ok_or_else(bad)?;
+            let conversion = left.next().unwrap_or_default();
             if conversion == b'%' {
                 text.push(b'%');
+                continue;
+            }
+            // What is no conversion is printed as it is, as by the C library.
+            if !CONVERSIONS.contains(&conversion) {
+                text.extend(&format[begin..format.len() - left.len()]);
                 continue;
             }
             count += 1;
@@ -100,13 +108,13 @@ impl Builtin<'_, '_> {
                 b'c' => field.text(&mut text, &[bits as u8]),
                 b's' => {
                     // A text of that many bytes need not have an end.
-                    let value = self.text(lane, bits, field.precision.unwrap_or(TEXT_LIMIT))?;
+                    let value = match bits {
+                        0 => b"(null)".to_vec(),
+                        _ => self.text(lane, bits, field.precision.unwrap_or(TEXT_LIMIT))?,
+                    };
                     field.text(&mut text, &value);
                 }
-                b'f' | b'F' | b'e' | b'E' | b'g' | b'G' | b'a' | b'A' => {
-                    field.real(&mut text, f64::from_bits(bits), conversion);
-                }
-                _ => return Err(bad()),
+                _ => field.real(&mut text, f64::from_bits(bits), conversion),
             }
         }
         Ok((text, count))

@@ -304,15 +304,17 @@ impl Body for IsSpace {
         unsafe {
             let a = *lanes.plane::<u64>(op.a);
             let mut bits = 0u32;
+            let constants = lanes.constants;
+            let is_constant = |address: u64| {
+                let after = constants.partition_point(|(start, _)| *start <= address);
+                constants[..after].last().is_some_and(|(_, end)| address < *end)
+            };
             for lane in 0..LANES {
                 let holds = match op.imm {
-                    0 => a[lane] < SHARED_WINDOW,
+                    0 => a[lane] < SHARED_WINDOW && !is_constant(a[lane]),
                     1 => a[lane] & !(WINDOW_BYTES - 1) == SHARED_WINDOW,
                     2 => a[lane] & !(WINDOW_BYTES - 1) == LOCAL_WINDOW,
-                    4 => {
-                        let after = lanes.constants.partition_point(|(start, _)| *start <= a[lane]);
-                        lanes.constants[..after].last().is_some_and(|(_, end)| a[lane] < *end)
-                    }
+                    4 => is_constant(a[lane]),
                     _ => a[lane] & !(WINDOW_BYTES - 1) == PARAMETER_WINDOW,
                 };
                 bits |= u32::from(holds) << lane;
