@@ -29,13 +29,13 @@ unsafe impl Forward for Early {
     }
 }
 
-/// The primary context of a device that may run such graphs early. No other test of this file uses a second device, so that it has no
-/// other contexts.
-fn early() -> Context {
+/// The primary context of a device that may run such graphs early. Each test of this file has a device of its own, which has no
+/// other contexts: those of a test that has ended may still be closing.
+fn early(device: &str) -> Context {
     let wrap = |inner| Arc::new(Layered(Early(inner))) as Arc<dyn Driver>;
     let instance =
-        Instance::builder().cuda(false).isolated().host_devices(2).host_check_memory(true).wrap(wrap).build().unwrap();
-    instance.device("host:1").unwrap().context().unwrap()
+        Instance::builder().cuda(false).isolated().host_devices(3).host_check_memory(true).wrap(wrap).build().unwrap();
+    instance.device(device).unwrap().context().unwrap()
 }
 
 /// Copies twos to a buffer and fills another one with them; the copy is disabled.
@@ -70,7 +70,7 @@ fn is_launched(graph: &Disabled, stream: &Stream) -> bool {
 
 #[test]
 fn safety_139_a_graph_with_a_disabled_node_is_not_launched_beside_other_contexts() {
-    let context = early();
+    let context = early("host:1");
     let stream = context.create_stream().unwrap();
     let graph = Disabled::new(&stream);
     graph.executable.launch(&stream).unwrap();
@@ -120,7 +120,7 @@ fn safety_139_a_graph_with_a_disabled_node_is_not_launched_beside_other_contexts
 
 #[test]
 fn safety_139_a_fill_node_is_not_disabled() {
-    let context = early();
+    let context = early("host:2");
     let stream = context.create_stream().unwrap();
     let mut buffer = stream.upload(&[1u32; 4]).unwrap();
     let mut graph = context.create_graph().unwrap();
