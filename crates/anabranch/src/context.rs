@@ -250,9 +250,10 @@ impl Context {
     }
 
     /// Exchanges the calling thread's own capture mode, for all devices of this kind, also those of other instances, until the
-    /// guard is dropped. On a thread of the library, which calls wakers and hooks, it ends with what it calls. A thread begins with [`CaptureMode::Global`]. In this mode it must not make potentially unsafe calls, such as
-    /// allocating outside stream order, while any thread has a global capture, or while it has a capture itself that is
-    /// not relaxed. With [`CaptureMode::Relaxed`], no call is prohibited. Follows `cuThreadExchangeStreamCaptureMode`.
+    /// guard is dropped. On a thread of the library, which calls wakers and hooks, it ends with what it calls. A thread begins
+    /// with [`CaptureMode::Global`]. In this mode it must not make potentially unsafe calls, such as allocating outside stream
+    /// order, while any thread has a global capture, or while it has a capture itself that is not relaxed. With
+    /// [`CaptureMode::Relaxed`], no call is prohibited. Follows `cuThreadExchangeStreamCaptureMode`.
     ///
     /// # Errors
     /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function; otherwise only an error of

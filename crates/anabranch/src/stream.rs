@@ -98,8 +98,8 @@ impl Context {
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE).
     ///
     /// On CUDA, a thread that ends waits for the work of its default streams, for a second at most. Work that takes longer, or that
-    /// waits for the host, should be waited for before: some versions of the driver never return from the end of a thread whose
-    /// default stream has work, if the legacy stream or other threads' default streams free memory that was allocated in
+    /// waits for the host, should be waited for before: NVIDIA's driver (seen with 580.159.04) may never return from the end of a thread
+    /// whose default stream has work, if the legacy stream or other threads' default streams free memory that was allocated in
     /// stream order.
     ///
     /// # Errors

@@ -40,7 +40,8 @@ impl Stream {
     /// Makes this the thread's current stream until the guard is dropped. Calls can be nested. This corresponds to
     /// `with stream:` in CuPy and `ScopedStream` in Warp. The calls of [`current`](crate::current) use it, and code on top
     /// of this library that needs a default; no method of a stream does. In destructors of thread-local variables, which
-    /// run while the thread ends, there may be no current stream any more. Inside of a host function there is none, and this does nothing.
+    /// run while the thread ends, there may be no current stream any more. Inside of a host function there is none, and this
+    /// does nothing.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
