@@ -91,7 +91,8 @@ impl ContextCore {
     /// The device's primary context, which it shares with other libraries in the process.
     ///
     /// # Errors
-    /// An error of the driver if it cannot start the device.
+    /// An error of the driver if it cannot start the device; `CUDA_ERROR_OPERATING_SYSTEM (304)` if the library's thread
+    /// cannot be started.
     pub fn primary(device: &Arc<DeviceCore>) -> Result<Arc<Self>> {
         trace::span!("opening the primary context", %device);
         let mut contexts = CONTEXTS.lock();
@@ -99,10 +100,10 @@ impl ContextCore {
         if let Some(context) = Known::find(&contexts, device, is_it) {
             return Ok(context);
         }
-        let handle = device
-            .driver()
-            .primary_context_retain(device.ordinal())
-            .during("opening the primary context", || device.to_string())?;
+        let operation = "opening the primary context";
+        Self::start_reaper(device, operation)?;
+        let handle =
+            device.driver().primary_context_retain(device.ordinal()).during(operation, || device.to_string())?;
         Ok(Self::add(&mut contexts, device, handle, Owner::Primary))
     }
 
@@ -112,10 +113,10 @@ impl ContextCore {
     /// Same as [`primary`](Self::primary).
     pub fn create(device: &Arc<DeviceCore>, flags: ContextFlags) -> Result<Arc<Self>> {
         trace::span!("creating a context", %device, ?flags);
-        let handle = device
-            .driver()
-            .context_create(device.ordinal(), flags)
-            .during("creating a context", || device.to_string())?;
+        let operation = "creating a context";
+        Self::start_reaper(device, operation)?;
+        let handle =
+            device.driver().context_create(device.ordinal(), flags).during(operation, || device.to_string())?;
         let context = Self::new(device, handle, Owner::Made);
         Known::add(&mut CONTEXTS.lock(), &context);
         Ok(context)
@@ -170,6 +171,7 @@ impl ContextCore {
         if let Some(context) = Known::find(contexts, device, |known| known.handle == handle) {
             return Ok(Some(context));
         }
+        Self::start_reaper(device, OPENING)?;
         let (driver, ordinal, place) = (device.driver(), device.ordinal(), || device.to_string());
         if !driver.primary_context_is_active(ordinal).during(OPENING, place)? {
             return Ok(None);
@@ -182,6 +184,16 @@ impl ContextCore {
         Ok(None)
     }
 
+    /// Everything that is dropped in a context may need the library's thread, so there is no context without it.
+    fn start_reaper(device: &Arc<DeviceCore>, operation: &'static str) -> Result<()> {
+        reaper::start_for(device.driver()).map_err(|error| {
+            Error::new(ErrorKind::Absent, Status::OPERATING_SYSTEM, operation)
+                .with_message(format!("the library's thread cannot be started: {error}"))
+                .with_hint("raise the limit of threads, or of memory, of the process or its container")
+                .at(device.to_string())
+        })
+    }
+
     fn add(contexts: &mut Vec<Known>, device: &Arc<DeviceCore>, handle: ContextHandle, owner: Owner) -> Arc<Self> {
         let context = Self::new(device, handle, owner);
         Known::add(contexts, &context);
@@ -189,7 +201,6 @@ impl ContextCore {
     }
 
     fn new(device: &Arc<DeviceCore>, handle: ContextHandle, owner: Owner) -> Arc<Self> {
-        reaper::may_call(device.driver());
         let id = ObjectId::next();
         let context = Arc::new(Self {
             device: device.clone(),

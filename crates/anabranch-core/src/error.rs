@@ -38,7 +38,7 @@ pub enum ErrorKind {
     Panicked,
     /// The library refused an argument without calling the driver.
     Argument,
-    /// A device, a back end or a compiler is not available.
+    /// A device, a back end, a compiler or a thread is not available.
     Absent,
     /// The installed driver lacks an entry point.
     MissingSymbol,

@@ -9,15 +9,19 @@
 //!
 //! It also runs code of the program that must not run under a lock of the library: the drop of closures that were
 //! retained, and the hook for errors of drops.
+//!
+//! No context is opened before the thread runs, and it runs until the process ends. So nothing that needs it is ever without
+//! it, and none of its work is done elsewhere.
 
 use crate::panics::contain_quietly;
 use crate::process_exit;
 use crate::ranks;
 use crate::thread_capture_mode;
-use anabranch_hal::{CaptureMode, Driver, InsideWork, contain};
+use anabranch_hal::{Driver, InsideWork};
 use anabranch_sync::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -37,14 +41,12 @@ type Job = Box<dyn FnMut() -> Attempt + Send>;
 
 enum Message {
     Now(Box<dyn FnOnce() + Send>),
-    /// Code of the program, which runs on no other thread.
-    Elsewhere(Box<dyn FnOnce() + Send>),
     Job(u64, Job),
     Relax(Arc<dyn Driver>),
     Flush(Sender<()>),
 }
 
-/// The channel to the thread, and what was sent while no thread could be started.
+/// The channel to the thread, and what was sent before the first context, while no thread could be started.
 struct Reaper {
     sender: Option<Sender<Message>>,
     unattended: Vec<Message>,
@@ -72,7 +74,7 @@ pub fn later(action: impl FnOnce() + Send + 'static) {
 /// Runs code of the program on the reaper's thread, where no lock is held and nothing is in the middle of a change. If it
 /// unwinds, that ends there.
 pub fn elsewhere(code: impl FnOnce() + Send + 'static) {
-    send(Message::Elsewhere(Box::new(code)));
+    send(Message::Now(Box::new(code)));
 }
 
 /// Attempts `job` on the reaper's thread until it is done. `queue`: the number of what it waits for, such as a timeline's.
@@ -80,9 +82,17 @@ pub fn attempt(queue: u64, job: impl FnMut() -> Attempt + Send + 'static) {
     send(Message::Job(queue, Box::new(job)));
 }
 
-/// Lets the reaper's thread call a driver in relaxed capture mode: it releases only what no capture can depend on.
-pub fn may_call(driver: &Arc<dyn Driver>) {
+/// Makes sure that the thread runs, and lets it call a driver in relaxed capture mode: it releases only what no capture can
+/// depend on. Called before a context is opened.
+///
+/// # Errors
+/// That of the operating system if it starts no thread.
+pub fn start_for(driver: &Arc<dyn Driver>) -> io::Result<()> {
+    if !is_here() {
+        REAPER.lock().start()?;
+    }
     send(Message::Relax(driver.clone()));
+    Ok(())
 }
 
 /// How long a call waits for the reaper before it goes on without.
@@ -124,18 +134,10 @@ pub fn flush_deferred_drops() {
         let mut reaper = REAPER.lock();
         if reaper.sender.is_none() { Some(std::mem::take(&mut reaper.unattended)) } else { None }
     };
-    let Some(unattended) = unattended else {
-        while wait.recv_timeout(EXIT_PAUSE) == Err(RecvTimeoutError::Timeout) && !process_exit::is_exiting() {}
-        return;
-    };
-    // There is no thread to be had. The program calls this where it has locked nothing that its own code needs.
-    let (code, others) = unattended.into_iter().partition(|message| matches!(message, Message::Elsewhere(_)));
-    let left = attend_here(others);
-    REAPER.lock().unattended.extend(left);
-    for message in code {
-        if let Message::Elsewhere(code) = message {
-            let _ = contain_quietly(code);
-        }
+    match unattended {
+        None => while wait.recv_timeout(EXIT_PAUSE) == Err(RecvTimeoutError::Timeout) && !process_exit::is_exiting() {},
+        // There was no context yet. The program calls this where it has locked nothing that its own code needs.
+        Some(unattended) => unattended.into_iter().for_each(|message| handle(message, &mut Queues::default())),
     }
 }
 
@@ -146,79 +148,32 @@ fn send(message: Message) {
     if is_here() {
         return OWN.with(|own| own.borrow_mut().push_back(message));
     }
-    let backlog = {
-        let mut reaper = REAPER.lock();
-        if reaper.sender.is_none() {
-            reaper.sender = start();
-        }
-        let Reaper { sender, unattended } = &mut *reaper;
-        unattended.push(message);
-        match sender {
-            Some(sender) => {
-                for message in unattended.drain(..) {
-                    // The thread ends with the process only.
-                    let _ = sender.send(message);
-                }
-                return;
-            }
-            None => std::mem::take(unattended),
-        }
-    };
-    // There is no thread to be had at the moment: what can be done is done here, and the rest at a later call.
-    let left = if InsideWork::is_entered() { backlog } else { attend_here(backlog) };
-    REAPER.lock().unattended.extend(left);
+    REAPER.lock().send(message);
 }
 
-/// Handles the messages as far as possible without the thread, and returns the others. In the capture modes of the thread that
-/// there is none of.
-fn attend_here(messages: Vec<Message>) -> Vec<Message> {
-    let drivers: Vec<Arc<dyn Driver>> = messages
-        .iter()
-        .filter_map(|message| match message {
-            Message::Relax(driver) => Some(driver.clone()),
-            _ => None,
-        })
-        .collect();
-    let relax = |driver: &Arc<dyn Driver>| thread_capture_mode::set(&**driver, CaptureMode::Relaxed);
-    let before: Vec<_> = drivers.iter().map(relax).collect();
-    let left = attend(messages);
-    for (driver, mode) in drivers.iter().zip(before).rev() {
-        if let Some(mode) = mode {
-            let _ = thread_capture_mode::set(&**driver, mode);
+impl Reaper {
+    /// Starts the thread, unless it runs.
+    fn start(&mut self) -> io::Result<()> {
+        if self.sender.is_none() {
+            process_exit::watch();
+            let (sender, receiver) = channel();
+            std::thread::Builder::new().name("anabranch-reaper".to_owned()).spawn(move || run(&receiver))?;
+            self.sender = Some(sender);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, message: Message) {
+        self.unattended.push(message);
+        if self.start().is_ok()
+            && let Some(sender) = &self.sender
+        {
+            for message in self.unattended.drain(..) {
+                // The thread ends with the process only.
+                let _ = sender.send(message);
+            }
         }
     }
-    left
-}
-
-fn attend(messages: Vec<Message>) -> Vec<Message> {
-    let mut left = Vec::new();
-    for message in messages {
-        match message {
-            Message::Now(action) => _ = contain(action),
-            Message::Job(queue, mut job) => match contain(&mut job) {
-                Ok(Attempt::Pending) => left.push(Message::Job(queue, job)),
-                Ok(Attempt::PendingIn(queue)) => left.push(Message::Job(queue, job)),
-                Ok(Attempt::Done) | Err(_) => {}
-            },
-            Message::Elsewhere(_) => left.push(message),
-            Message::Relax(driver) => {
-                // The thread needs it once, if there ever is one.
-                let same = |known: &Message| matches!(known, Message::Relax(known) if Arc::ptr_eq(known, &driver));
-                if !left.iter().any(same) {
-                    left.push(Message::Relax(driver));
-                }
-            }
-            Message::Flush(done) => _ = done.send(()),
-        }
-    }
-    left
-}
-
-fn start() -> Option<Sender<Message>> {
-    process_exit::watch();
-    let (sender, receiver) = channel();
-    std::thread::Builder::new().name("anabranch-reaper".to_owned()).spawn(move || run(&receiver)).ok()?;
-    Some(sender)
 }
 
 /// Jobs that wait, in queues by the number of what they wait for.
@@ -268,7 +223,7 @@ fn attempt_queue(queue: &mut VecDeque<Job>, moved: &mut Vec<(u64, Job)>) -> bool
 /// Handles a message on the reaper's thread.
 fn handle(message: Message, waiting: &mut Queues) {
     match message {
-        Message::Now(action) | Message::Elsewhere(action) => _ = contain_quietly(action),
+        Message::Now(action) => _ = contain_quietly(action),
         Message::Job(queue, mut job) => match waiting.queues.get_mut(&queue) {
             // The first of its queue waits, so this one does too.
             Some(jobs) => jobs.push_back(job),

@@ -42,6 +42,8 @@ anabranch_sync::ranks! { from 1000;
     PARTITION,
     /// The queued tasks, and the workers.
     READY,
+    /// The engines that lack workers.
+    STARTER,
     /// The generator of the deterministic mode.
     RANDOM,
     /// What the checker knows.

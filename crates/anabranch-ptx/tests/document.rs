@@ -66,6 +66,7 @@ global and constant memory inside of functions, and elements such as `a[%r1]` wh
 | bytes of a name | 65536 |
 | bytes of initial values of all variables | 134217728 |
 | bytes of registers of a function, for a warp | 16777216 |
+| bytes of registers of all functions that call each other, for a warp | 67108864 |
 | bytes of local variables of a function, for a thread | 1048576 |
 | bytes of variables of constant memory | 65536 |
 | bytes of shared memory of a block | 1048576 |

@@ -29,7 +29,8 @@ impl Device {
     ///
     /// # Errors
     /// An error of the driver if it cannot start the device, such as
-    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if its memory is full.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if its memory is full;
+    /// [`CUDA_ERROR_OPERATING_SYSTEM (304)`](crate::Status::OPERATING_SYSTEM) if the library's threads cannot be started.
     pub fn context(&self) -> Result<Context> {
         Ok(Context::from_core(ContextCore::primary(self.core())?))
     }

@@ -83,6 +83,16 @@
 //! The folder `examples` of the package has programs for both kinds of device. `saxpy` is the first to read. As short are
 //! `three_streams`, `timeouts`, `training_step`, `cudarc_port`, `plugin`, `two_devices` and `rayon_streams`.
 //!
+//! # Threads and processes
+//!
+//! The library starts a few threads, the first of them with the first context. They free what cannot be freed where it is
+//! dropped, wake futures, and run the work of the software device. When the process exits, they are not joined: work that is
+//! pending then may or may not run.
+//!
+//! A process that was *forked* has none of these threads, and CUDA cannot be used in it at all. The child must not call the
+//! library, and must not drop its objects: call `exec`, or end with `_exit`. To use devices in several processes, start them
+//! before the first [`Instance`] is made, or with `exec`. The library does not detect this.
+//!
 //! # Cargo features
 //!
 //! `cuda` and `host` are the back ends; both are on by default. `tracing` emits spans and events of the `tracing` crate

@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{BatchCopy, LaunchConfig, Module, Status};
+use anabranch::{BatchCopy, Instance, LaunchConfig, Module, Status, WaitCondition};
 use common::host;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,4 +91,44 @@ fn safety_53_a_kernel_whose_local_memory_does_not_fit_is_an_error() {
     assert_eq!(failed.status(), Status::LAUNCH_FAILED, "{failed}");
     assert!(failed.to_string().contains("there is no memory"), "{failed}");
     assert_eq!(launch(usize::MAX).unwrap(), [7]);
+}
+
+#[test]
+fn safety_174_an_upload_without_memory_for_its_copy_is_made_all_the_same() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    for bytes in [40_000, 1 << 18, 1 << 20] {
+        let mut memory = stream.allocate_zeroed::<u8>(bytes).unwrap();
+        let source = vec![7u8; bytes];
+        stream.synchronize().unwrap();
+        MEMORY.0.store(bytes, Ordering::SeqCst);
+        let uploaded = stream.copy_from_host(&mut memory, &source);
+        MEMORY.0.store(usize::MAX, Ordering::SeqCst);
+        match uploaded {
+            Ok(()) => assert_eq!(stream.download(&memory).unwrap(), source),
+            Err(error) => assert_eq!(error.status(), Status::OUT_OF_MEMORY),
+        }
+    }
+}
+
+#[test]
+fn safety_176_memory_that_is_dropped_without_memory_to_check_it_with_is_not_used_again_before_its_uses() {
+    const BYTES: usize = 1 << 20;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let signal = context.create_signal().unwrap();
+    let mut memory = stream.allocate_zeroed::<u8>(BYTES).unwrap();
+    context.synchronize().unwrap();
+    other.wait_signal(&signal, WaitCondition::Equal, 1).unwrap();
+    other.fill(&mut memory, 7u8).unwrap();
+    MEMORY.0.store(BYTES, Ordering::SeqCst);
+    drop(memory);
+    MEMORY.0.store(usize::MAX, Ordering::SeqCst);
+    let next = stream.allocate_zeroed::<u8>(BYTES).unwrap();
+    signal.set(1);
+    assert!(stream.download(&next).unwrap().iter().all(|&byte| byte == 0));
+    context.synchronize().unwrap();
 }

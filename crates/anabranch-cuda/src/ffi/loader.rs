@@ -43,6 +43,10 @@ pub(super) fn load<Functions: FunctionTable, Source: SymbolSource>(
 ) -> Result<Loaded<Functions>, LoadError> {
     let mut tried = Vec::new();
     for file in candidates {
+        if is_no_file(&file) {
+            tried.push(FailedAttempt { file, reason: "it is not a regular file".to_owned() });
+            continue;
+        }
         // SAFETY: loading runs the initialisers of the library. The candidates are names of NVIDIA's libraries, whose
         // initialisers ask nothing of the program, or a file that the user named to be such a library.
         match unsafe { Library::new(&file) } {
@@ -56,6 +60,12 @@ pub(super) fn load<Functions: FunctionTable, Source: SymbolSource>(
         }
     }
     Err(LoadError { library: name, tried })
+}
+
+/// Whether a path leads to something that is no file, such as a pipe, which the operating system would wait for. It searches
+/// for a bare name elsewhere.
+fn is_no_file(path: &Path) -> bool {
+    path.components().nth(1).is_some() && path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
 
 /// Loads a library that another one is going to ask for by its bare name, so that the operating system finds it loaded
@@ -97,6 +107,15 @@ mod tests {
 
     use super::load;
     use crate::ffi::{CudaFunctions, Loaded};
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let directory = std::env::temp_dir();
+        let result: Result<Loaded<CudaFunctions>, _> = load("CUDA driver", [directory.clone()], |exports| exports);
+        let error = result.err().expect("a directory is no library");
+        assert!(error.to_string().contains("it is not a regular file"), "{error}");
+        assert_eq!(error.tried[0].file, directory);
+    }
 
     #[test]
     fn an_absent_library_is_an_error_that_names_every_candidate() {

@@ -5,7 +5,9 @@ use crate::engine::{ContextCore, Role, StreamState};
 use crate::error::permitted;
 use crate::handles::handle;
 use crate::ranks;
-use anabranch_hal::{Call, ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Failure, Live, Result, Status};
+use anabranch_hal::{
+    Call, ContextFlags, ContextHandle, Contexts, Detail, DeviceOrdinal, Failure, Live, Result, Status,
+};
 use anabranch_sync::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -44,6 +46,14 @@ pub(super) fn usable<'a>(call: &Call<'a>) -> Result<&'a ContextState> {
 }
 
 impl HostDriver {
+    /// Called before a context is made.
+    fn prepare_workers(&self) -> Result<()> {
+        self.shared.engine.prepare_workers().map_err(|error| {
+            let reason = format!("the thread that starts workers cannot be started: {error}");
+            Failure::with_detail(Status::OPERATING_SYSTEM, Detail::Fault(reason))
+        })
+    }
+
     /// Completes a context's work and destroys everything made in it.
     pub(super) fn tear_down(&self, context: &ContextState) {
         context.core.wait_for_all();
@@ -81,7 +91,9 @@ impl HostDriver {
 impl Contexts for HostDriver {
     fn primary_context_retain(&self, device: DeviceOrdinal) -> Result<ContextHandle> {
         permitted()?;
-        self.shared.primary(device.0)?.retain(&self.shared)
+        let primary = self.shared.primary(device.0)?;
+        self.prepare_workers()?;
+        primary.retain(&self.shared)
     }
 
     unsafe fn primary_context_release(&self, device: DeviceOrdinal) -> Result<()> {
@@ -112,6 +124,7 @@ impl Contexts for HostDriver {
         if !ContextFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
+        self.prepare_workers()?;
         let context = ContextState::new(&self.shared, device.0, flags);
         Ok(ContextHandle::from_raw(self.contexts.insert(context)))
     }

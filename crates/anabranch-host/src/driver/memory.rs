@@ -71,10 +71,10 @@ impl HostDriver {
         let Allocation { mut block, pool, .. } = self.shared.memory.table.remove(address, wanted).ok_or_else(bad)?;
         self.shared.memory.notify(|observer| observer.freeing(address, FreedBy::Call));
         match pool {
-            Some(pool) => {
-                drop(block.exchange());
-                pool.take_back(block, None);
-            }
+            Some(pool) => match block.exchange() {
+                Ok(_) => pool.take_back(block, None),
+                Err(_) => pool.let_go(block, None),
+            },
             None => drop(block),
         }
         // In a lost context the memory is free all the same, and the call says that the context is lost.
@@ -191,11 +191,13 @@ impl Memory for HostDriver {
         match pool {
             Some(pool) => {
                 // The memory itself is freed where the stream comes to it, and the pool has other memory to go on with.
-                if let Some(piece) = block.exchange() {
+                let exchanged = block.exchange();
+                let is_usable = exchanged.is_ok();
+                if let Ok(Some(piece)) = exchanged {
                     stream.enqueue(retire(&memory.leaving, piece, block.bytes()));
                 }
-                let freed_at = stream.mark_position();
-                pool.take_back(block, Some(freed_at));
+                let freed_at = Some(stream.mark_position());
+                if is_usable { pool.take_back(block, freed_at) } else { pool.let_go(block, freed_at) }
             }
             None => {
                 stream.enqueue(release(&memory.leaving, block));

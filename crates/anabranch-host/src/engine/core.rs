@@ -5,6 +5,7 @@ use super::partition::Partition;
 use super::queue::Padded;
 use super::random::Random;
 use super::scheduler::{Scheduler, WorkerAction};
+use super::starter;
 use super::value::ValueWaits;
 use crate::error::enter_work;
 use crate::options::HostOptions;
@@ -145,6 +146,18 @@ impl Engine {
         }
     }
 
+    /// Makes sure that workers are started some time that cannot be started at first. Called before there is anything to run.
+    pub(crate) fn prepare_workers(&self) -> io::Result<()> {
+        if self.workers() > 0 { starter::start() } else { Ok(()) }
+    }
+
+    /// Starts a worker that could not be started, if there is anything to do for it.
+    pub(super) fn restart_worker(&self) {
+        if self.scheduler.lacks_workers() && (self.scheduler.has_work() || !self.values.is_empty()) {
+            self.ensure_worker();
+        }
+    }
+
     /// Tries again to start a worker that could not be started, if it is time to.
     #[cold]
     pub(super) fn retry_worker(&self) {
@@ -159,7 +172,11 @@ impl Engine {
             WorkerAction::Wake(sleeper) => sleeper.wake(),
             WorkerAction::Start => {
                 let started = self.this.upgrade().and_then(|engine| (self.start)(engine).ok());
+                let lacks = started.is_none();
                 self.scheduler.started(started, self.now());
+                if lacks {
+                    starter::try_later(Weak::clone(&self.this));
+                }
             }
         }
     }

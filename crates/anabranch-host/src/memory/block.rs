@@ -104,12 +104,16 @@ impl Block {
         &self.piece
     }
 
-    /// Puts other memory in place of its own, which is freed separately. `None`: that is not needed, because nobody
-    /// checks memory, or not possible.
-    pub(crate) fn exchange(&mut self) -> Option<Piece> {
-        let observer = self.account.observer.as_ref()?;
-        let other = Piece::allocate(self.capacity, ALLOCATION_ALIGNMENT, Some(observer))?;
-        Some(std::mem::replace(&mut self.piece, other))
+    /// Puts other memory in place of its own, which is freed separately. `Ok(None)`: that is not needed, because nobody
+    /// checks memory.
+    ///
+    /// # Errors
+    /// There is no memory; the block is as it was, and nobody may use it again.
+    pub(crate) fn exchange(&mut self) -> Result<Option<Piece>> {
+        let Some(observer) = self.account.observer.as_ref() else { return Ok(None) };
+        let other = Piece::allocate(self.capacity, ALLOCATION_ALIGNMENT, Some(observer));
+        let other = other.ok_or(Failure::new(Status::OUT_OF_MEMORY))?;
+        Ok(Some(std::mem::replace(&mut self.piece, other)))
     }
 }
 

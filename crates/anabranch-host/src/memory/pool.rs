@@ -127,15 +127,23 @@ impl PoolState {
     /// Takes a block back that is free from `freed_at` on, or at once. A pool that is destroyed keeps nothing.
     pub(crate) fn take_back(&self, block: Block, freed_at: Option<Position>) {
         let mut contents = self.contents.lock();
-        contents.used = contents.used.saturating_sub(block.bytes() as u64);
         if contents.destroyed {
-            contents.reserved = contents.reserved.saturating_sub(block.capacity() as u64);
             drop(contents);
-            release(&self.leaving, IdleBlock { block, freed_at, kept: false });
-            return;
+            return self.let_go(block, freed_at);
         }
+        contents.used = contents.used.saturating_sub(block.bytes() as u64);
         self.idle_blocks.fetch_add(1, Ordering::Relaxed);
         contents.idle.insert(IdleBlock { block, freed_at, kept: false });
+    }
+
+    /// Gives a block back to the device that is free from `freed_at` on, or at once.
+    pub(crate) fn let_go(&self, block: Block, freed_at: Option<Position>) {
+        {
+            let mut contents = self.contents.lock();
+            contents.used = contents.used.saturating_sub(block.bytes() as u64);
+            contents.reserved = contents.reserved.saturating_sub(block.capacity() as u64);
+        }
+        release(&self.leaving, IdleBlock { block, freed_at, kept: false });
     }
 
     /// The memory that an address is in, if it is freed behind work that has not run yet.

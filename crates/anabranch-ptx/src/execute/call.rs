@@ -10,7 +10,7 @@ use crate::machine::{Failure, Lanes, Op};
 use crate::program::function_of;
 
 /// The most bytes of registers that the frames of a warp may have together.
-const FRAMES_LIMIT: u64 = 1 << 28;
+const FRAMES_LIMIT: u64 = 1 << 26;
 
 impl Warp {
     /// A frame of a function, used before if there is one. `None`: there is no memory.
