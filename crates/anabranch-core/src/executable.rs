@@ -21,8 +21,8 @@ use crate::retained::RetainedByNode;
 use crate::stream::OpenStream;
 use crate::submission::{Submission, is_ordered_for};
 use anabranch_hal::{
-    Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Live, ObjectHandle,
-    Status, StreamHandle,
+    Access, Call, Detail, Driver, ExecutableGraphHandle, Failure, GraphInstantiateResult, GraphUpdateResult,
+    InstantiateFlags, Live, ObjectHandle, Status, StreamHandle,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use destroy::{DestroyedOnDrop, Destruction};
@@ -161,8 +161,7 @@ impl ExecutableCore {
             let handle = context
                 .driver()
                 .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
-                .during(operation, || source.place())
-                .map_err(|error| explain_instantiation(error, upload))?;
+                .map_err(|failure| explain_instantiation(failure, operation, upload).at(source.place()))?;
             Ok((handle, traits))
         };
         let mut guard = source.lock(operation)?;
@@ -567,11 +566,20 @@ fn refuse_upload(context: &Arc<ContextCore>, stream: Live<'_, StreamHandle>, ope
 }
 
 /// Adds the usual cause.
-fn explain_instantiation(error: Error, upload: Option<&OpenStream>) -> Error {
+fn explain_instantiation(failure: Failure, operation: &'static str, upload: Option<&OpenStream>) -> Error {
+    let result = match failure.detail.as_deref() {
+        Some(Detail::Instantiate { result, .. }) => *result,
+        _ => GraphInstantiateResult::SUCCESS,
+    };
+    let error = Error::driver(operation, failure);
     match error.status() {
         Status::NOT_SUPPORTED => error.with_hint(
             "a graph that allocates or frees memory or has conditional nodes has one executable graph at a time, and conditional \
              bodies hold only kernels, copies, fills, children, empty and conditional nodes",
+        ),
+        _ if result == GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED => error.with_hint(
+            "conditional bodies hold only kernels, copies, fills, children, empty and conditional nodes, and graphs that are \
+             launched from the device only kernels, copies, fills and children",
         ),
         _ if !upload.is_some_and(|stream| stream.is_capturing()) => error.of_another_capture(),
         _ => error,

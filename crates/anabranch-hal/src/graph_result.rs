@@ -12,7 +12,7 @@ impl GraphInstantiateResult {
     pub const ERROR: Self = Self(1);
     /// The structure of the graph is invalid. For example, it has a cycle.
     pub const INVALID_STRUCTURE: Self = Self(2);
-    /// A node cannot be launched from the device.
+    /// A node cannot be launched from the device, or be in the body of a conditional node.
     pub const NODE_OPERATION_NOT_SUPPORTED: Self = Self(3);
     /// The nodes belong to several contexts, so the graph cannot be launched from the device, or run by a conditional node.
     pub const MULTIPLE_CONTEXTS_NOT_SUPPORTED: Self = Self(4);
@@ -24,7 +24,9 @@ impl GraphInstantiateResult {
         match self {
             Self::SUCCESS => "nothing is wrong",
             Self::INVALID_STRUCTURE => "its structure is not valid, for example, it has a cycle",
-            Self::NODE_OPERATION_NOT_SUPPORTED => "a node cannot be launched from the device",
+            Self::NODE_OPERATION_NOT_SUPPORTED => {
+                "a node is of a kind that cannot be launched from the device, or cannot be in the body of a conditional node"
+            }
             Self::MULTIPLE_CONTEXTS_NOT_SUPPORTED => {
                 "nodes of several contexts can neither be launched from the device nor run by one conditional node"
             }

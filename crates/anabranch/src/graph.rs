@@ -131,10 +131,11 @@ impl Graph {
     /// graph.
     ///
     /// # Errors
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for a cycle, or a conditional value that no node
-    /// uses; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph allocates memory and already
-    /// has an executable graph, if it has conditional nodes and already has an executable graph or a clone, also one in
-    /// a node of another graph, or if a node is not supported in its place.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for a cycle, a conditional value that no node
+    /// uses, or a node of a kind that the body of a conditional node cannot have;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph allocates memory and already
+    /// has an executable graph, or if it has conditional nodes and already has an executable graph or a clone, also one in
+    /// a node of another graph.
     pub fn instantiate(&self) -> Result<ExecutableGraph> {
         self.instantiate_with_flags(InstantiateFlags::empty())
     }

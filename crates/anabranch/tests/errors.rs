@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    BackendKind, BatchCopy, BatchRegion, CaptureMode, DualModule, ErrorKind, HostFunction, HostModule, Instance,
-    LaunchConfig, MemoryPoolOptions, Module, Region, Status, StreamFlags, Volume, VolumeMut,
+    BackendKind, BatchCopy, BatchRegion, CaptureMode, ConditionalKind, DualModule, ErrorKind, HostFunction, HostModule,
+    Instance, LaunchConfig, MemoryPoolOptions, Module, NodeWork, Region, Status, StreamFlags, Volume, VolumeMut,
 };
 use common::host;
 
@@ -288,4 +288,18 @@ fn memory_of_the_driver_is_not_registered() {
     let refused = context.register_scope(pinned.as_mut_slice().unwrap(), |_| Ok(())).unwrap_err();
     assert_eq!(refused.status(), Status::INVALID_VALUE);
     assert!(refused.to_string().contains("pinned or managed already"), "{refused}");
+}
+
+#[test]
+fn a_node_that_no_body_can_have_is_explained() {
+    let mut graph = host().create_graph().unwrap();
+    let value = graph.create_conditional(Some(1)).unwrap();
+    let node = graph.add_conditional((), value, ConditionalKind::If, 1).unwrap();
+    graph.body(node, 0).unwrap().add((), NodeWork::host_func(|| ())).unwrap();
+    let error = graph.instantiate().unwrap_err();
+    says(
+        &error,
+        Status::INVALID_VALUE,
+        &["body of a conditional node", "conditional bodies hold only kernels, copies"],
+    );
 }
