@@ -7,7 +7,7 @@ mod record_state;
 mod waited_by_graph;
 
 pub(crate) use by_launch::RecordsByLaunch;
-pub use record_state::RecordState;
+pub use record_state::{RecordObserver, RecordState};
 pub(crate) use waited_by_graph::WaitedByGraph;
 
 use crate::capture_state::{CaptureState, CapturedClock, Capturing, capturing};
@@ -25,34 +25,15 @@ use anabranch_hal::{
     Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status,
     StreamHandle,
 };
-use anabranch_sync::modelled::{AtomicBool, SpinMutexGuard};
+use anabranch_sync::modelled::SpinMutexGuard;
 use record_state::Record;
-use std::any::Any;
 use std::panic::Location;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-/// An event.
+/// An event. Everything that is known of it belongs to the event itself, of which there may be several such objects.
 pub struct EventCore {
     raw: Arc<RawEvent>,
-    /// `None`: another library has made it.
-    flags: Option<EventFlags>,
     state: Arc<RecordState>,
-    /// Whether it is noted that the known record is complete. Changed only while the record is locked.
-    is_noted: AtomicBool,
-    /// Whether `before_record` has something to do.
-    has_observer: AtomicBool,
-    /// The attachment of a higher module.
-    observer: OnceLock<Box<dyn RecordObserver>>,
-}
-
-/// An observer of a record, which is notified before another record replaces it.
-pub trait RecordObserver: Any + Send + Sync {
-    /// The event is about to be recorded again. `false`: there is nothing left to observe.
-    ///
-    /// # Errors
-    /// Any error that the driver returns. The event is then not recorded.
-    fn before_record(&self) -> Result<bool>;
 }
 
 impl EventCore {
@@ -63,7 +44,7 @@ impl EventCore {
     /// measures time.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
-        Ok(Self::new(Arc::new(RawEvent::create(context, flags)?), Some(flags)))
+        Ok(Self::of_raw(Arc::new(RawEvent::create(context, flags)?)))
     }
 
     /// Opens an event that another process has exported.
@@ -77,7 +58,7 @@ impl EventCore {
         let handle =
             context.driver().event_open(&context.call(operation), exported).during(operation, || context.place())?;
         let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
-        let event = Self::new(Arc::new(RawEvent::from_handle(context, handle)), Some(flags));
+        let event = Self::of_raw(Arc::new(RawEvent::from_handle(context, handle, flags)));
         event.share();
         Ok(event)
     }
@@ -101,25 +82,12 @@ impl EventCore {
             .at(context.place()));
         }
         // SAFETY: the caller promises that the event belongs to the context, and exists until the keeper is dropped.
-        Ok(Self::new(Arc::new(unsafe { RawEvent::foreign(context, handle, keeper) }), None))
+        Ok(Self::of_raw(Arc::new(unsafe { RawEvent::foreign(context, handle, keeper) })))
     }
 
-    /// Another object for an event, which it keeps. Others record the event, so that nothing is known of its records.
+    /// An object for an event, which it keeps.
     pub fn of_raw(raw: Arc<RawEvent>) -> Self {
-        let event = Self::new(raw, None);
-        event.share();
-        event
-    }
-
-    fn new(raw: Arc<RawEvent>, flags: Option<EventFlags>) -> Self {
-        Self {
-            state: Arc::new(RecordState::of(&raw)),
-            raw,
-            flags,
-            is_noted: AtomicBool::new(false),
-            has_observer: AtomicBool::new(false),
-            observer: OnceLock::new(),
-        }
+        Self { state: RecordState::of(&raw), raw }
     }
 
     /// The handle, and what belongs to it.
@@ -141,7 +109,7 @@ impl EventCore {
 
     /// The flags that it was created with. `None`: another library has made it, and drivers do not tell.
     pub fn flags(&self) -> Option<EventFlags> {
-        self.flags
+        self.raw.flags()
     }
 
     /// Whether the work captured last is complete.
@@ -159,7 +127,7 @@ impl EventCore {
             self.raw.query()
         };
         let complete = queried.map_err(Error::of_another_capture).map_err(Error::of_an_ended_capture)?;
-        if complete && !self.is_noted.load(Ordering::Relaxed) && !host_work::is_inside() {
+        if complete && !self.state.is_noted() && !host_work::is_inside() {
             self.note_completion()?;
         }
         Ok(complete)
@@ -174,7 +142,7 @@ impl EventCore {
             if let Some(point) = record.known().filter(|_| !self.is_shared()) {
                 point.reached();
             }
-            self.is_noted.store(true, Ordering::Relaxed);
+            self.state.note();
         }
         Ok(())
     }
@@ -254,20 +222,8 @@ impl EventCore {
         attach: impl FnOnce(&O, Option<TimelinePoint>) -> R,
     ) -> Option<R> {
         let record = if host_work::is_inside() { None } else { Some(self.lock_record()) };
-        let observer: &dyn Any = &**self.observer.get_or_init(|| Box::new(observe()));
         let point = record.as_ref().and_then(|record| record.known().filter(|_| !self.is_shared()).cloned());
-        let attached = observer.downcast_ref().map(|observer| attach(observer, point));
-        self.has_observer.store(true, Ordering::Release);
-        attached
-    }
-
-    #[cold]
-    fn before_record(&self) -> Result<()> {
-        if let Some(observer) = self.observer.get() {
-            let observes = observer.before_record()?;
-            self.has_observer.store(observes, Ordering::Release);
-        }
-        Ok(())
+        self.state.observe(observe, |observer| attach(observer, point))
     }
 
     /// From now on, the event can be recorded outside this library's calls.
@@ -312,10 +268,7 @@ impl OpenStream {
         let external = flags.contains(EventRecordFlags::EXTERNAL);
         let membership = self.shared().membership();
         let mut record = event.lock_record();
-        event.is_noted.store(false, Ordering::Relaxed);
-        if !external && event.has_observer.load(Ordering::Acquire) {
-            event.before_record()?;
-        }
+        event.state.before_record(!external)?;
         if external {
             // The capture does not end before it retains what the node refers to.
             let _submitting = membership.submitting();
@@ -389,10 +342,7 @@ impl OpenStream {
         self.context().require_same_driver(event.context(), operation)?;
         let handle = self.handle(operation).map_err(|error| error.called_at(location))?;
         let mut record = event.lock_record();
-        event.is_noted.store(false, Ordering::Relaxed);
-        if event.has_observer.load(Ordering::Acquire) {
-            event.before_record()?;
-        }
+        event.state.before_record(true)?;
         let _submitting = self.shared().membership().submitting();
         let flags = if self.captures(handle) { EventRecordFlags::EXTERNAL } else { EventRecordFlags::empty() };
         self.record_again(event, flags, location, &mut record)

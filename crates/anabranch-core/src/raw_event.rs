@@ -3,6 +3,7 @@
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
+use crate::extensions::{Extension, Extensions};
 use crate::keeper::Keeper;
 use crate::label::Label;
 use crate::lost_context::is_lost;
@@ -24,6 +25,10 @@ pub struct RawEvent {
     shared: AtomicBool,
     /// What keeps the event of another library.
     keeper: Option<Keeper>,
+    /// `None`: another library has made it, and drivers do not tell.
+    flags: Option<EventFlags>,
+    /// What higher modules know of its records, which is the same for everything that has this.
+    extensions: Extensions,
 }
 
 impl RawEvent {
@@ -36,13 +41,13 @@ impl RawEvent {
         let operation = "creating an event";
         let handle =
             context.driver().event_create(&context.call(operation), flags).during(operation, || context.place())?;
-        Ok(Self::from_handle(context, handle))
+        Ok(Self::from_handle(context, handle, flags))
     }
 
     /// Takes ownership of an event that was just made in the context.
     #[track_caller]
-    pub(crate) fn from_handle(context: &Arc<ContextCore>, handle: EventHandle) -> Self {
-        Self::new(context, handle, None)
+    pub(crate) fn from_handle(context: &Arc<ContextCore>, handle: EventHandle, flags: EventFlags) -> Self {
+        Self::new(context, handle, None, Some(flags))
     }
 
     /// An event of another library, which can record it at any time, and which exists until `keeper` is dropped.
@@ -51,15 +56,32 @@ impl RawEvent {
     /// The event belongs to the context, and exists until `keeper` is dropped.
     #[track_caller]
     pub unsafe fn foreign(context: &Arc<ContextCore>, handle: EventHandle, keeper: Keeper) -> Self {
-        let event = Self::new(context, handle, Some(keeper));
+        let event = Self::new(context, handle, Some(keeper), None);
         event.share();
         event
     }
 
     #[track_caller]
-    fn new(context: &Arc<ContextCore>, handle: EventHandle, keeper: Option<Keeper>) -> Self {
-        let label = Label::new(context, ObjectHandle::Event(handle));
-        Self { context: context.clone(), handle, label, shared: AtomicBool::new(false), keeper }
+    fn new(context: &Arc<ContextCore>, handle: EventHandle, keeper: Option<Keeper>, flags: Option<EventFlags>) -> Self {
+        Self {
+            context: context.clone(),
+            handle,
+            label: Label::new(context, ObjectHandle::Event(handle)),
+            shared: AtomicBool::new(false),
+            keeper,
+            flags,
+            extensions: Extensions::new(),
+        }
+    }
+
+    /// The flags that it was created with. `None`: another library has made it, and drivers do not tell.
+    pub fn flags(&self) -> Option<EventFlags> {
+        self.flags
+    }
+
+    /// What higher modules know of its records.
+    pub(crate) fn extension<T: Extension + Default>(&self) -> &T {
+        self.extensions.get()
     }
 
     /// Whether another library owns it.

@@ -7,8 +7,8 @@ mod common;
 
 use anabranch::hal::{self, Call, Driver, ExecutableGraphHandle, Failure, Forward, Layered, Live};
 use anabranch::{
-    CaptureMode, Completion, Context, Event, EventWaitFlags, ExecutableGraph, Instance, NodeWork, Result, Status,
-    StreamHandle, flush_deferred_drops,
+    CaptureMode, Completion, Context, Event, EventFlags, EventWaitFlags, ExecutableGraph, HostFunction, HostModule,
+    Instance, LaunchConfig, Module, NodeWork, Result, Status, StreamHandle, WaitCondition, flush_deferred_drops,
 };
 use common::{checked_host, hold};
 use std::fmt;
@@ -213,4 +213,106 @@ fn safety_105_a_graph_retains_the_events_of_its_nodes_whenever_the_capture_ends(
         assert_eq!(refused.status(), Status::ILLEGAL_STATE, "the graph knows what it waits for");
     }
     origin.end_capture().unwrap();
+}
+
+/// Another object for an event, which records and waits as the event does.
+fn another(context: &Context, event: &Event) -> Event {
+    let mut graph = context.create_graph().unwrap();
+    let node = graph.add((), NodeWork::event_wait(event)).unwrap();
+    graph.node_event(node).unwrap().unwrap()
+}
+
+#[test]
+fn safety_177_a_stream_that_waits_for_an_event_joins_the_capture_that_another_object_of_it_was_recorded_in() {
+    let context = checked_host();
+    let [first, second, third] = [(); 3].map(|()| context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let other = another(&context, &event);
+    let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+    let mut buffer = second.upload(&[1u32; 64]).unwrap();
+    second.synchronize().unwrap();
+    first.begin_capture(CaptureMode::Relaxed).unwrap();
+    first.record(&other).unwrap();
+    second.wait_event(&event).unwrap();
+    second.fill(&mut buffer, 7u32).unwrap();
+    second.fill(&mut pinned, 9u32).unwrap();
+    first.wait_stream(&second).unwrap();
+    let executable = first.end_capture().unwrap().instantiate().unwrap();
+    let address = buffer.device_pointer();
+    drop(buffer);
+    second.synchronize().unwrap();
+    let victim = second.upload(&[5u32; 64]).unwrap();
+    assert_ne!(victim.device_pointer(), address, "the graph keeps what it writes");
+    assert_eq!(pinned.as_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    executable.launch(&third).unwrap();
+    assert_eq!(second.download(&victim).unwrap(), [5; 64]);
+    context.synchronize().unwrap();
+}
+
+#[test]
+fn safety_177_work_behind_an_event_is_behind_the_record_of_another_object_of_it() {
+    let context = checked_host();
+    let [first, second, third] = [(); 3].map(|()| context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let other = another(&context, &event);
+    let mut source = first.upload(&[1u32; 64]).unwrap();
+    let mut result = first.upload(&[0u32; 64]).unwrap();
+    let graph = first
+        .capture(CaptureMode::Relaxed, |scope| {
+            scope.fork(&second)?;
+            second.fill(&mut source, 7u32)?;
+            second.record(&event)?;
+            // The event is this record now, which is not behind the fill.
+            scope.record(&other)?;
+            third.wait_event(&event)?;
+            third.copy(&mut result, &source)?;
+            scope.join(&second)?;
+            scope.join(&third)
+        })
+        .unwrap();
+    assert_eq!(graph.edges().unwrap().len(), 1);
+    graph.instantiate().unwrap().launch(&first).unwrap();
+    assert_eq!(first.download(&result).unwrap(), [7; 64]);
+}
+
+#[test]
+fn safety_177_a_future_of_an_event_waits_for_no_later_record_by_another_object_of_it() {
+    let context = checked_host();
+    let [earlier, later] = [(); 2].map(|()| context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let other = another(&context, &event);
+    let signals = [(); 2].map(|()| context.create_signal().unwrap());
+    earlier.wait_signal(&signals[0], WaitCondition::Equal, 1).unwrap();
+    event.record(&earlier).unwrap();
+    let mut future = event.completed();
+    assert!(poll(&mut future).is_pending());
+    later.wait_signal(&signals[1], WaitCondition::Equal, 1).unwrap();
+    other.record(&later).unwrap();
+    signals[0].set(1);
+    earlier.synchronize().unwrap();
+    futures::executor::block_on(future).unwrap();
+    assert!(!later.query().unwrap());
+    signals[1].set(1);
+    later.synchronize().unwrap();
+}
+
+#[test]
+fn safety_177_two_objects_of_one_event_are_one_event() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let event = context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap();
+    let other = another(&context, &event);
+    assert_eq!((other.id(), other.flags()), (event.id(), event.flags()));
+    let mut graph = context.create_graph().unwrap();
+    for event in [&event, &other] {
+        graph.add((), NodeWork::event_wait(event)).unwrap();
+    }
+    event.record(&stream).unwrap();
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    let kernels = HostModule::new().with_function(HostFunction::new("nothing", &[], |_, _| ()));
+    let module = Module::load_host(&context, &kernels).unwrap();
+    let config = LaunchConfig::new(1, 1).programmatic_event(&event).launch_completion_event(&other);
+    let refused = stream.launch_checked(&module.kernel("nothing").unwrap(), &config, ()).unwrap_err();
+    assert!(refused.to_string().contains("both events are the same"), "{refused}");
+    context.synchronize().unwrap();
 }

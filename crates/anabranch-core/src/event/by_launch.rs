@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::stream::OpenStream;
 use anabranch_hal::Status;
 use anabranch_sync::modelled::SpinMutexGuard;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 /// Up to two events that a launch is about to record. Nobody else records them, or makes a stream wait for them, meanwhile.
 /// Nothing is known of their records from now on, until another one replaces them.
@@ -25,10 +25,7 @@ impl<'a> RecordsByLaunch<'a> {
             [first, second] => [first, second].map(|event| event.map(|event| (event, event.lock_record()))),
         };
         for (event, record) in locked.iter_mut().flatten() {
-            event.is_noted.store(false, Ordering::Relaxed);
-            if event.has_observer.load(Ordering::Acquire) {
-                event.before_record()?;
-            }
+            event.state.before_record(true)?;
             if let Some(point) = &mut record.point {
                 point.put(0);
             }
@@ -66,7 +63,7 @@ type Locked<'a> = (&'a EventCore, SpinMutexGuard<'a, Record>);
 
 /// Locks both in ascending order of their ids.
 fn lock_both<'a>(first: &'a EventCore, second: &'a EventCore) -> Result<[Locked<'a>; 2]> {
-    if std::ptr::eq(first, second) {
+    if Arc::ptr_eq(&first.state, &second.state) {
         let message = "both events are the same";
         return Err(
             Error::argument(Status::INVALID_VALUE, "launching a kernel", message).with_hint("pass an event for each")

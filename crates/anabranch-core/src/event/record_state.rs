@@ -1,13 +1,16 @@
 //! What is known of an event's last record.
 
 use crate::capture_state::{CaptureState, CapturedClock, Capturing};
+use crate::error::Result;
+use crate::extensions::Extension;
 use crate::ranks;
 use crate::raw_event::RawEvent;
 use crate::stream::{OpenStream, StreamCore};
 use crate::timeline::TimelinePoint;
 use anabranch_sync::modelled::{AtomicBool, Mutex, SpinMutex, SpinMutexGuard};
+use std::any::Any;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The last record of an event, and what is known of it.
 pub struct RecordState {
@@ -22,6 +25,27 @@ pub struct RecordState {
     id: u64,
     /// Whether another library owns the event.
     is_foreign: bool,
+    /// Whether it is noted that the known record is complete. Changed only while the record is locked.
+    is_noted: AtomicBool,
+    /// Whether `before_record` has something to do.
+    has_observer: AtomicBool,
+    /// The attachment of a higher module.
+    observer: OnceLock<Box<dyn RecordObserver>>,
+}
+
+/// The state in the event itself, so that all objects that record it, or wait for it, have the same.
+#[derive(Default)]
+struct Attached(OnceLock<Arc<RecordState>>);
+
+impl Extension for Attached {}
+
+/// An observer of a record, which is notified before another record replaces it.
+pub trait RecordObserver: Any + Send + Sync {
+    /// The event is about to be recorded again. `false`: there is nothing left to observe.
+    ///
+    /// # Errors
+    /// Any error that the driver returns. The event is then not recorded.
+    fn before_record(&self) -> Result<bool>;
 }
 
 /// What is known of a record.
@@ -69,7 +93,12 @@ impl Record {
 }
 
 impl RecordState {
-    pub(super) fn of(event: &RawEvent) -> Self {
+    /// That of an event, the same in every call.
+    pub(super) fn of(event: &RawEvent) -> Arc<Self> {
+        event.extension::<Attached>().0.get_or_init(|| Arc::new(Self::new(event))).clone()
+    }
+
+    fn new(event: &RawEvent) -> Self {
         let id = event.label().id().get();
         Self {
             record: SpinMutex::with_order(ranks::EVENT_RECORD, id, Record::default()),
@@ -77,7 +106,53 @@ impl RecordState {
             capture: Mutex::new(ranks::EVENT_CAPTURED_IN, (Weak::new(), CapturedClock::default())),
             id,
             is_foreign: event.is_foreign(),
+            is_noted: AtomicBool::new(false),
+            has_observer: AtomicBool::new(false),
+            observer: OnceLock::new(),
         }
+    }
+
+    /// Called with the record locked, before it is replaced, also by one that nothing is known of: `is_observed` is whether its
+    /// observer is to be told.
+    ///
+    /// # Errors
+    /// Those of the observer.
+    #[inline(always)]
+    pub(super) fn before_record(&self, is_observed: bool) -> Result<()> {
+        self.is_noted.store(false, Ordering::Relaxed);
+        if is_observed && self.has_observer.load(Ordering::Acquire) { self.tell_observer() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn tell_observer(&self) -> Result<()> {
+        if let Some(observer) = self.observer.get() {
+            let observes = observer.before_record()?;
+            self.has_observer.store(observes, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Attaches an observer that `observe` makes if there is none yet, and calls `attach` with it.
+    pub(super) fn observe<O: RecordObserver, R>(
+        &self,
+        observe: impl FnOnce() -> O,
+        attach: impl FnOnce(&O) -> R,
+    ) -> Option<R> {
+        let observer: &dyn Any = &**self.observer.get_or_init(|| Box::new(observe()));
+        let attached = observer.downcast_ref().map(attach);
+        self.has_observer.store(true, Ordering::Release);
+        attached
+    }
+
+    /// Whether it is noted that the known record is complete.
+    #[inline(always)]
+    pub(super) fn is_noted(&self) -> bool {
+        self.is_noted.load(Ordering::Relaxed)
+    }
+
+    /// Notes it, with the record locked.
+    pub(super) fn note(&self) {
+        self.is_noted.store(true, Ordering::Relaxed);
     }
 
     /// The id of the event. A thread locks the records of several events in ascending order of their ids.

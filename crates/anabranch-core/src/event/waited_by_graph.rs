@@ -31,6 +31,8 @@ impl WaitedByGraph {
     pub(crate) fn of(retained: &Retained) -> Self {
         let mut events: Vec<_> = retained.objects().filter_map(|object| object.clone().downcast().ok()).collect();
         events.sort_by_key(|event: &Arc<RecordState>| event.id());
+        // Each is locked once.
+        events.dedup_by_key(|event| event.id());
         Self(events)
     }
 

@@ -8,7 +8,7 @@ use crate::streams::{StreamKind, StreamSlot};
 use crate::tally::note;
 use crate::together::Shared;
 use anabranch::{
-    Buffer, Context, Event, EventFlags, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal, Stream,
+    Buffer, Context, Event, EventFlags, MemoryPool, MemoryPoolOptions, NodeWork, PinnedBuffer, Result, Signal, Stream,
 };
 use anabranch::{Status, WaitCondition};
 use futures::future::BoxFuture;
@@ -84,6 +84,14 @@ pub(crate) struct World<'e> {
 
 fn new_event(context: &Context) -> Event {
     context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap()
+}
+
+/// Another object for an event.
+fn another_object(context: &Context, event: &Event) -> Event {
+    note("another object for an event");
+    let mut graph = context.create_graph().unwrap();
+    let node = graph.add((), NodeWork::event_wait(event)).unwrap();
+    graph.node_event(node).unwrap().unwrap()
 }
 
 fn new_pool(context: &Context) -> MemoryPool {
@@ -242,7 +250,11 @@ impl<'e> World<'e> {
     /// Puts another event in the place of one, which is returned.
     pub(crate) fn renew_event(&mut self, device: usize, event: usize) -> Arc<Event> {
         let place = &mut self.places[device];
-        replace(&mut place.events[event % EVENTS], Arc::new(new_event(&place.context)))
+        let new = match event / EVENTS % 3 {
+            0 => new_event(&place.context),
+            _ => another_object(&place.context, &place.events[(event + 1) % EVENTS]),
+        };
+        replace(&mut place.events[event % EVENTS], Arc::new(new))
     }
 
     pub(crate) fn renew_pool(&mut self, device: usize) -> Arc<MemoryPool> {
