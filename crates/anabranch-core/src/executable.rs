@@ -61,6 +61,8 @@ struct State {
     /// Whether a launch has nothing to mind but device memory: nothing that waits for the host or for events, and no memory of the
     /// host.
     is_of_memory_only: bool,
+    /// Whether `host_visible`, `waited` and `is_of_memory_only` are those of what is retained.
+    is_noted: bool,
     /// Whether a node has ever been disabled.
     had_disabled_nodes: bool,
     /// The nodes that are disabled, unless an update has moved them.
@@ -82,6 +84,7 @@ impl State {
             waited,
             traits,
             is_of_memory_only,
+            is_noted: false,
             had_disabled_nodes,
             disabled: Vec::new(),
             is_updated: false,
@@ -92,8 +95,15 @@ impl State {
         state
     }
 
-    /// Called when what is retained has changed.
+    /// Called when what is retained has changed: the next launch looks at all of it, and not each of many changes.
+    fn forget_noted(&mut self) {
+        self.waited = WaitedByGraph::default();
+        self.host_visible = Vec::new();
+        (self.is_of_memory_only, self.is_noted) = (false, false);
+    }
+
     fn note_retained(&mut self) {
+        self.is_noted = true;
         self.waited = WaitedByGraph::of(self.retained.all());
         let visible = self.retained.all().memory().filter(|(memory, _)| memory.is_host_visible());
         self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
@@ -268,6 +278,9 @@ impl ExecutableCore {
         handle: Live<'_, StreamHandle>,
         location: &'static Location<'static>,
     ) -> Result<()> {
+        if !state.is_noted {
+            state.note_retained();
+        }
         let kept = state.waited.keep();
         if !self.left.is_empty() && !stream.is_capturing() {
             self.source.frees().come_before(stream)?;
@@ -473,7 +486,7 @@ impl ExecutableCore {
             || WaitedByGraph::is_any_in(&references);
         let mut released = state.retained.settle(references, changed.as_ref().map(|()| node));
         if is_noted {
-            state.note_retained();
+            state.forget_noted();
         }
         let launches = state.launches.clone();
         drop((guard, child, state));

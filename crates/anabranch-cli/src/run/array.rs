@@ -44,8 +44,10 @@ impl Array {
 
 /// The bytes of an array, if there can be so many.
 pub(super) fn byte_count(element: Element, shape: &[u64]) -> Option<u64> {
-    let count = shape.iter().try_fold(1u64, |product, &extent| product.checked_mul(extent))?;
-    count.checked_mul(element.bytes() as u64).filter(|bytes| i64::try_from(*bytes).is_ok())
+    // Beside an extent of zero, too, the others must be such that the header can be read again.
+    let most = shape.iter().try_fold(element.bytes() as u64, |product, &extent| product.checked_mul(extent.max(1)))?;
+    i64::try_from(most).ok()?;
+    Some(if shape.contains(&0) { 0 } else { most })
 }
 
 /// The text of an extent, such as `f32[640,480]`.

@@ -120,12 +120,14 @@ impl SyncEvent {
         Ok(())
     }
 
-    /// Adds an event after the work of `stream` with that timeline value, unless the existing events cover it.
+    /// Adds an event after the work of `stream` with that timeline value, unless the last existing events cover it.
     ///
     /// # Errors
     /// Any error that the driver returns.
     pub fn add_to(events: &mut Vec<Self>, stream: &StreamCore, value: u64) -> Result<()> {
-        if !events.iter().any(|event| event.point.covers(stream.shared.timeline(), value)) {
+        // Of very many, those before are not worth the search: a wait too many does no harm.
+        const SEARCHED: usize = 32;
+        if !events.iter().rev().take(SEARCHED).any(|event| event.point.covers(stream.shared.timeline(), value)) {
             events.extend(stream.sync_event()?);
         }
         Ok(())

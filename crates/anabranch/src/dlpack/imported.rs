@@ -10,36 +10,72 @@ use anabranch_core::memory::{Allocation, HostRange};
 use anabranch_core::reaper::comes_about;
 use anabranch_hal::{DevicePointer, RegisterFlags, Status};
 use anabranch_sync::Mutex;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Memory that the first of its tensors was registered for.
 struct Imported {
-    /// The address of the driver, which the memory keeps.
-    driver: usize,
-    begin: u64,
     end: u64,
     memory: Weak<Allocation>,
 }
 
-/// What is registered now. A range is registered while this is locked, so that whoever finds it registered finds it here.
-static IMPORTED: Mutex<Vec<Imported>> = Mutex::new(ranks::IMPORTED_MEMORY, Vec::new());
-
 impl Imported {
-    fn contains(&self, other: &Self) -> bool {
-        self.driver == other.driver && self.begin <= other.begin && other.end <= self.end
-    }
-
     /// Whether a buffer or work has the memory.
     fn is_in_use(&self) -> bool {
         self.memory.strong_count() > 0
     }
+}
 
-    fn overlaps(&self, other: &Self) -> bool {
-        self.driver == other.driver && self.begin < other.end && other.begin < self.end
+/// A range of addresses of a driver, which whoever has the memory keeps, too.
+#[derive(Clone, Copy)]
+struct Wanted {
+    driver: usize,
+    begin: u64,
+    end: u64,
+}
+
+/// What is registered now, by the address of its driver and where it begins. Ranges of one driver do not overlap.
+struct Ranges {
+    ranges: BTreeMap<(usize, u64), Imported>,
+    /// With so many, those that are not in use any more are forgotten.
+    most: usize,
+}
+
+impl Ranges {
+    /// The ranges that overlap one, from the last to the first.
+    fn overlapping(&self, wanted: Wanted) -> impl Iterator<Item = (u64, &Imported)> {
+        let Wanted { driver, begin, end } = wanted;
+        let before = self.ranges.range((driver, 0)..(driver, end)).rev();
+        before.map(|(&(_, begin), imported)| (begin, imported)).take_while(move |(_, imported)| begin < imported.end)
+    }
+
+    /// The memory of the range that contains one.
+    fn containing(&self, wanted: Wanted) -> Option<Arc<Allocation>> {
+        let contains = |(begin, imported): &(u64, &Imported)| *begin <= wanted.begin && wanted.end <= imported.end;
+        self.overlapping(wanted).find(contains).and_then(|(_, imported)| imported.memory.upgrade())
+    }
+
+    /// Enters a range, in the place of those that it overlaps, which are registered no more.
+    fn insert(&mut self, wanted: Wanted, memory: &Arc<Allocation>) {
+        let gone: Vec<_> = self.overlapping(wanted).map(|(begin, _)| (wanted.driver, begin)).collect();
+        for key in gone {
+            self.ranges.remove(&key);
+        }
+        if self.ranges.len() >= self.most {
+            self.ranges.retain(|_, imported| imported.is_in_use());
+            self.most = (2 * self.ranges.len()).max(FEW);
+        }
+        self.ranges.insert((wanted.driver, wanted.begin), Imported { end: wanted.end, memory: Arc::downgrade(memory) });
     }
 }
+
+/// So many ranges are kept in any case.
+const FEW: usize = 64;
+
+/// A range is registered while this is locked, so that whoever finds it registered finds it here.
+static IMPORTED: Mutex<Ranges> = Mutex::new(ranks::IMPORTED_MEMORY, Ranges { ranges: BTreeMap::new(), most: FEW });
 
 /// How often a call waits for a moment for memory that nothing uses, and that is about to be unregistered.
 const WAITS: usize = 20;
@@ -57,17 +93,14 @@ pub(super) fn of_host(
     let flags = if is_read_only { RegisterFlags::READ_ONLY } else { RegisterFlags::empty() };
     let range = HostRange { address: std::ptr::with_exposed_provenance_mut(address.0 as usize), bytes, flags };
     let driver = Arc::as_ptr(context.device().driver()).addr();
-    let mut wanted =
-        Imported { driver, begin: address.0, end: address.0.saturating_add(bytes as u64), memory: Weak::new() };
+    let wanted = Wanted { driver, begin: address.0, end: address.0.saturating_add(bytes as u64) };
     let mut has_waited = false;
     trace::rare!(?address, bytes, device = %context.device(), "registering the memory of a tensor");
     loop {
         // Registering is reported above, with nothing locked.
         let whole = trace::Whole::begin();
         let mut imported = IMPORTED.lock();
-        imported.retain(|each| each.is_in_use() || each.overlaps(&wanted));
-        let earlier = imported.iter().filter(|each| each.contains(&wanted)).find_map(|each| each.memory.upgrade());
-        if let Some(earlier) = earlier {
+        if let Some(earlier) = imported.containing(wanted) {
             drop((imported, whole));
             let pending = earlier.history().pending();
             // The memory is registered, and what it was registered for is kept, as long as this.
@@ -79,15 +112,13 @@ pub(super) fn of_host(
         let (error, kept) = match unsafe { Allocation::registered(context.core(), range, keeper) } {
             Ok(memory) => {
                 let memory = Arc::new(memory);
-                wanted.memory = Arc::downgrade(&memory);
-                imported.retain(|each| !each.overlaps(&wanted));
-                imported.push(wanted);
+                imported.insert(wanted, &memory);
                 return Ok(ControlFlow::Break(memory));
             }
             Err(refused) => refused,
         };
-        let has_part = imported.iter().any(|each| each.overlaps(&wanted) && each.is_in_use());
-        let was_imported = imported.iter().any(|each| each.overlaps(&wanted));
+        let has_part = imported.overlapping(wanted).any(|(_, imported)| imported.is_in_use());
+        let was_imported = imported.overlapping(wanted).next().is_some();
         drop((imported, whole));
         keeper = kept;
         let is_registered = error.status() == Status::HOST_MEMORY_ALREADY_REGISTERED;

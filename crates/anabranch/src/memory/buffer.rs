@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// Work in any stream of its context may use a buffer, and the library orders these uses. As long as the buffer stays
 /// in one stream, this costs nothing. When another stream uses it, the library records an event and makes that stream
 /// wait for it, unless the program has already ordered the streams by an event, a wait for the stream, or a wait of the
-/// host. Dropping a buffer never waits: the memory is freed after its last use in every stream.
+/// host. Dropping a buffer never waits: the memory is freed after its last use in every stream. It is freed in the order of the
+/// stream that it was allocated in, so that later work of that stream comes behind all these uses.
 ///
 /// [`Stream::orders_inserted`] and [`Context::orders_inserted`] count how often the library added such an order. With
 /// [`Context::set_strict_order`], the library instead refuses work for which it would have to add one.
