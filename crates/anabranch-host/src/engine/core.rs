@@ -5,7 +5,7 @@ use super::partition::Partition;
 use super::queue::Padded;
 use super::random::Random;
 use super::scheduler::{Scheduler, WorkerAction};
-use super::starter;
+use super::starter::Starter;
 use super::value::ValueWaits;
 use crate::error::enter_work;
 use crate::options::HostOptions;
@@ -68,6 +68,7 @@ pub(crate) struct Engine {
     pub(super) random: Option<Mutex<Random>>,
     partitions: Mutex<Vec<Weak<Partition>>>,
     start: Box<StartWorker>,
+    starter: Starter,
 }
 
 impl Engine {
@@ -88,6 +89,7 @@ impl Engine {
             partitions: Mutex::new(ranks::PARTITIONS, Vec::new()),
             random: options.seed.map(|seed| Mutex::new(ranks::RANDOM, Random::new(seed))),
             start,
+            starter: Starter::new(),
         })
     }
 
@@ -148,7 +150,7 @@ impl Engine {
 
     /// Makes sure that workers are started some time that cannot be started at first. Called before there is anything to run.
     pub(crate) fn prepare_workers(&self) -> io::Result<()> {
-        if self.workers() > 0 { starter::start() } else { Ok(()) }
+        if self.workers() > 0 { self.starter.start(&self.this) } else { Ok(()) }
     }
 
     /// Starts a worker that could not be started, if there is anything to do for it.
@@ -175,7 +177,7 @@ impl Engine {
                 let lacks = started.is_none();
                 self.scheduler.started(started, self.now());
                 if lacks {
-                    starter::try_later(Weak::clone(&self.this));
+                    self.starter.try_later();
                 }
             }
         }
@@ -189,15 +191,16 @@ impl Engine {
         work();
     }
 
-    /// Stops the workers and waits until they have finished the entries that they are running. From inside of host work
+    /// Stops the threads and waits until they have finished the entries that they are running. From inside of host work
     /// it does not wait: that work may be what a worker is running.
     pub(crate) fn shut_down(&self) {
         let wait = !InsideWork::is_entered();
+        let starter = self.starter.stop();
         let threads = self.scheduler.stop();
         self.values.clear();
         if wait {
             let current = std::thread::current().id();
-            for thread in threads {
+            for thread in threads.into_iter().chain(starter) {
                 if thread.thread().id() != current {
                     // A worker does not unwind: panics of kernels are caught, and host work has none.
                     let _ = thread.join();
