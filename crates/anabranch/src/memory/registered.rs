@@ -205,8 +205,7 @@ impl<T: Pod> PinnedBuffer<T> {
     ///
     /// # Errors
     /// In each case the buffer is returned: an error of the work, or of unregistering;
-    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph retains memory that
-    /// was registered, or may write memory that was not;
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph retains memory that was registered;
     /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function;
     /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is no host memory for a copy.
     pub fn into_vec(self) -> Result<Vec<T>, (Error, Self)> {
