@@ -36,6 +36,7 @@ use own_thread::OwnThread;
 use registry::{Presence, StreamRegistry};
 use std::ops::Deref;
 use std::panic::Location;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use sync::SyncState;
 
@@ -59,6 +60,8 @@ pub struct StreamCore {
     /// The only thread that may use it, for a per-thread default stream.
     thread: Option<OwnThread>,
     ownership: Ownership,
+    /// Whether the program has taken the handle, and destroys the stream.
+    is_released: AtomicBool,
     sync: Mutex<SyncState>,
     shared: Arc<StreamShared>,
     extensions: Extensions,
@@ -167,6 +170,7 @@ impl StreamCore {
             id,
             thread: handle.is_per_thread().then(|| OwnThread::current(context)),
             ownership,
+            is_released: AtomicBool::new(false),
             sync: Mutex::with_order(ranks::SYNC_EVENT, 0, SyncState::new(handle)),
             shared,
             extensions: Extensions::new(),

@@ -36,7 +36,8 @@ impl Stream {
     }
 
     /// Like [`begin_capture`](Self::begin_capture), but captures into an existing graph. The first node depends on the
-    /// given nodes. [`end_capture`](Self::end_capture) returns the graph. Prefer [`capture_into`](Self::capture_into).
+    /// given nodes, by which alone the program orders what is captured behind nodes that were in the graph before.
+    /// [`end_capture`](Self::end_capture) returns the graph. Prefer [`capture_into`](Self::capture_into).
     /// Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
@@ -186,8 +187,9 @@ impl Stream {
     }
 
     /// Adds to, or replaces, the nodes that the next node of this stream will depend on. Replaced nodes need not be
-    /// joined to the origin before the capture ends. If later work of this stream uses memory that the replaced nodes
-    /// use, the library makes it depend on them. Follows `cuStreamUpdateCaptureDependencies`.
+    /// joined to the origin before the capture ends. If later work of this stream uses memory that replaced nodes of the
+    /// capture use, the library makes it depend on them; it does not for nodes that were in the graph before the capture. Follows
+    /// `cuStreamUpdateCaptureDependencies`.
     ///
     /// # Errors
     /// Same as [`update_capture_dependencies`](Self::update_capture_dependencies).

@@ -167,11 +167,11 @@ impl Stream {
     }
 
     /// Returns the stream's handle without destroying the stream. Buffers that the stream has used can still be used
-    /// and dropped safely. If the stream is current in a running [`with_current`](Self::with_current), it must not be
-    /// destroyed before that returns.
+    /// and dropped safely. If the stream is current in a running [`with_current`](Self::with_current), it goes on until that
+    /// returns, and must not be destroyed before.
     #[must_use = "the handle is the caller's to destroy"]
     pub fn into_raw(self) -> StreamHandle {
-        self.core().release()
+        OpenStream::release(self.open)
     }
 
     /// The driver's handle, which is valid as long as this stream.

@@ -15,6 +15,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Waker};
+use std::time::Duration;
 
 /// Notes records in streams that were destroyed, which the host device may not notice.
 #[derive(Debug)]
@@ -189,4 +190,39 @@ fn safety_163_staging_memory_above_its_limit_is_used_again() {
     assert!(allocations() <= most, "{} of {most}", allocations());
     gate.set(1);
     held.synchronize().unwrap();
+}
+
+#[test]
+fn safety_178_a_stream_whose_handle_is_taken_goes_on_while_it_is_current() {
+    let context = host();
+    let other = context.create_stream().unwrap();
+    let mut memory = vec![1u32; 1 << 12];
+    let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+    let mut buffer = other.upload(&[1u32; 4]).unwrap();
+    let stream = Arc::new(context.create_stream().unwrap());
+    stream.make_current();
+    let handle = Stream::with_current(|current| {
+        let current = current.unwrap();
+        let handle = Arc::into_inner(stream).unwrap().into_raw();
+        let signal = hold(&context, current);
+        current.fill(&mut pinned, 7u32).unwrap();
+        current.fill(&mut buffer, 7u32).unwrap();
+        assert!(!pinned.is_idle().unwrap());
+        let held = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                signal.set(1);
+            });
+            context.register_scope(&mut memory, |memory| current.fill(memory, 7u32))
+        });
+        held.unwrap();
+        handle
+    });
+    assert_eq!(memory[..4], [7; 4]);
+    assert_eq!(pinned.as_slice().unwrap(), [7; 4]);
+    assert_eq!(other.download(&buffer).unwrap(), [7; 4]);
+    assert!(Stream::with_current(|current| current.is_none()));
+    // SAFETY: the handle is this test's, and nobody else uses it any more.
+    drop(unsafe { Stream::from_raw(&context, handle) }.unwrap());
+    context.synchronize().unwrap();
 }

@@ -12,6 +12,7 @@ use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{EventFlags, EventRecordFlags, Live, StreamHandle};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl StreamCore {
@@ -46,7 +47,8 @@ impl StreamCore {
         let capture = self.shared.membership().get().filter(|_| self.is_capturing());
         // SAFETY: the stream has not ended, and nobody else ends it: there is one `OpenStream`, whose end this is.
         let handle = unsafe { Live::new(self.handle) };
-        if capture.is_some_and(|capture| !capture.stream_ends(self, handle, patience)) {
+        let has_left = capture.is_none_or(|capture| capture.stream_ends(self, handle, patience));
+        if !has_left && !self.is_released() {
             return Ok(false);
         }
         let mut sync = self.sync.lock();
@@ -69,7 +71,7 @@ impl StreamCore {
             return Ok(false);
         }
         *sync = SyncState::Ended(std::mem::replace(last, LastRecord::Nothing));
-        if self.ownership == Ownership::Foreign {
+        if self.ownership == Ownership::Foreign || self.is_released() {
             return Ok(true);
         }
         let operation = "destroying a stream";
@@ -97,7 +99,12 @@ impl StreamCore {
 
     /// Whether somebody else decides how long the stream exists.
     fn is_of_another_library(&self) -> bool {
-        self.ownership == Ownership::Foreign && !self.handle.is_legacy() && !self.handle.is_per_thread()
+        let is_default = self.handle.is_legacy() || self.handle.is_per_thread();
+        self.is_released() || (self.ownership == Ownership::Foreign && !is_default)
+    }
+
+    fn is_released(&self) -> bool {
+        self.is_released.load(Ordering::Acquire)
     }
 
     /// Leaves a record of all work, if there is any work.
@@ -166,10 +173,22 @@ impl StreamCore {
 
 impl OpenStream {
     /// Returns the handle without destroying the stream. Whoever destroys it ensures that nobody uses the stream any more.
-    pub fn release(&self) -> StreamHandle {
+    ///
+    /// The stream ends with its last object. While there are others, work comes into it, which others must find.
+    pub fn release(stream: Arc<Self>) -> StreamHandle {
+        match Arc::try_unwrap(stream) {
+            Ok(stream) => stream.release_alone(),
+            Err(shared) => {
+                shared.is_released.store(true, Ordering::Release);
+                shared.expose_raw()
+            }
+        }
+    }
+
+    fn release_alone(self) -> StreamHandle {
         let handle = self.live();
         if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
-            capture.stream_ends(self, handle, PATIENCE);
+            capture.stream_ends(&self, handle, PATIENCE);
         }
         if self.ownership == Ownership::Foreign {
             drop_error::report(self.end());

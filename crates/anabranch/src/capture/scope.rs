@@ -190,7 +190,8 @@ impl Stream {
         self.run_body(capture, mode, body)
     }
 
-    /// Like [`capture`](Self::capture), but captures into an existing graph. The first node depends on the given nodes.
+    /// Like [`capture`](Self::capture), but captures into an existing graph. The first node depends on the given nodes, by which
+    /// alone the program orders what is captured behind nodes that were in the graph before.
     /// If ending the capture fails, a new, empty graph is in its place afterwards, because drivers destroy it in that case. If
     /// only the body fails, the graph contains what was captured before the failure. If a body of a conditional node cannot be
     /// filled, the graph around it cannot be used any more. In a body, the first node depends on the ends of the given nodes, whatever
