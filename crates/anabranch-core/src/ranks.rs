@@ -80,6 +80,8 @@ ranks! { from 100;
     ENDED_STREAMS,
     /// The streams of a context.
     STREAM_REGISTRY,
+    /// What the objects of streams of other owners share.
+    OPENED_STREAMS,
     /// The contexts that are in use.
     CONTEXTS,
     /// The contexts of drivers that have objects.

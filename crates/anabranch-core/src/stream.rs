@@ -157,7 +157,8 @@ impl StreamCore {
                 if sequence == 0 {
                     context.add_stream_work();
                 }
-                StreamShared::new(sequence, context.panics())
+                let new = StreamShared::new(sequence, context.panics());
+                if ownership == Ownership::Owned { new } else { registry.shared_by_all(id, new) }
             }
         };
         if ownership == Ownership::Foreign && !handle.is_legacy() {

@@ -7,7 +7,8 @@ mod common;
 use anabranch::hal::{Call, CopyKind, Driver, FillPattern, Forward, Layered, Live, Result};
 use anabranch::{
     CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, GraphHandle,
-    HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
+    HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamFlags, StreamHandle,
+    flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, host, until};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -519,4 +520,48 @@ fn safety_81_a_launch_that_waits_for_room_holds_up_no_work_with_other_memory_of_
         assert_eq!(other.download(&second).unwrap(), [1]);
         assert_eq!(full.download(&first).unwrap(), [1]);
     });
+}
+
+/// Lets two threads ask for the id of a stream at the same time.
+#[derive(Debug)]
+struct Together {
+    inner: Arc<dyn Driver>,
+    barrier: Barrier,
+}
+
+// SAFETY: all calls go to the one driver.
+unsafe impl Forward for Together {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
+        let id = self.inner.stream_id(call, stream);
+        if stream.handle().is_legacy() {
+            self.barrier.wait();
+        }
+        id
+    }
+}
+
+#[test]
+fn safety_179_two_threads_that_open_a_default_stream_at_once_open_one() {
+    let wrap = |inner| Arc::new(Layered(Together { inner, barrier: Barrier::new(2) })) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let other = context.create_stream_with_flags(StreamFlags::NON_BLOCKING).unwrap();
+    for _ in 0..50 {
+        // Nobody has it.
+        flush_deferred_drops();
+        let open = || context.legacy_stream().unwrap();
+        let (first, second) = std::thread::scope(|scope| {
+            let first = scope.spawn(open);
+            (open(), first.join().unwrap())
+        });
+        let mut buffer = context.allocate_zeroed::<u32>(&other, 4).unwrap();
+        first.fill(&mut buffer, 7u32).unwrap();
+        assert!(first.orders_inserted() > 0);
+        assert_eq!(first.orders_inserted(), second.orders_inserted(), "what one knows the other does not");
+        context.synchronize().unwrap();
+    }
 }

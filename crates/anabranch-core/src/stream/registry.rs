@@ -1,6 +1,6 @@
 //! The streams of a context, and whether their work is complete.
 
-use super::{StreamCore, SyncEvent};
+use super::{StreamCore, StreamShared, SyncEvent};
 use crate::context::ContextCore;
 use crate::driver_context::ContextWork;
 use crate::error::{Result, ResultExt};
@@ -24,6 +24,8 @@ pub(super) struct StreamRegistry {
     /// How many there have been.
     created: AtomicU64,
     streams: Arc<Streams>,
+    /// What the objects of streams of other owners share, by the streams' ids.
+    opened: Mutex<Vec<(u64, Weak<StreamShared>)>>,
 }
 
 /// The streams of a context, and those that have ended. It outlives the context's object, because the context cannot be
@@ -191,7 +193,8 @@ impl Default for StreamRegistry {
             sweep_at: AtomicUsize::new(0),
             is_asking: AtomicBool::new(false),
         };
-        Self { created: AtomicU64::new(0), streams: Arc::new(Streams { live, ended }) }
+        let opened = Mutex::new(ranks::OPENED_STREAMS, Vec::new());
+        Self { created: AtomicU64::new(0), streams: Arc::new(Streams { live, ended }), opened }
     }
 }
 
@@ -236,6 +239,18 @@ impl StreamRegistry {
         let streams = self.streams.all();
         let live = streams.iter().find(|stream| stream.id() == id && stream.is_live());
         live.or_else(|| streams.iter().find(|stream| stream.id() == id)).cloned()
+    }
+
+    /// What all objects of the stream of that id share: `new`, unless another thread has just opened the stream, too.
+    pub(super) fn shared_by_all(&self, id: u64, new: Arc<StreamShared>) -> Arc<StreamShared> {
+        let mut opened = self.opened.lock();
+        let earlier = opened.iter().find(|(other, _)| *other == id).and_then(|(_, shared)| shared.upgrade());
+        if let Some(earlier) = earlier {
+            return earlier;
+        }
+        opened.retain(|(_, shared)| shared.strong_count() > 0);
+        opened.push((id, Arc::downgrade(&new)));
+        new
     }
 
     /// A stream has ended. Its work is complete when the event is reached, which is then destroyed.
