@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("launch_attributes.captured_event_before_serialization", "S8", captured_event_before_serialization)
         .needs(CLUSTERS),
     Case::new("launch_attributes.captured_events_of_one_launch", "S8", captured_events_of_one_launch).needs(CLUSTERS),
+    Case::new("launch_attributes.captured_event_and_the_end", "S8", captured_event_and_the_end).needs(CLUSTERS),
     Case::new("launch_attributes.captured_serialization", "S8", captured_serialization).needs(CLUSTERS),
 ];
 
@@ -170,6 +171,31 @@ fn captured_events_of_one_launch(environment: &Environment) -> Verdict {
         })?;
         let ends: Vec<_> = graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
         equal("edges", ends, vec![expected])?;
+    }
+    Ok(())
+}
+
+/// The end, for a stream that waits for an earlier point too, before or afterwards.
+fn captured_event_and_the_end(environment: &Environment) -> Verdict {
+    let is_known = has_completion_events(environment)?;
+    let (stream, other) = (environment.stream()?, environment.stream()?);
+    let (mut word, early, end) = (stream.upload(&[4u32])?, event(environment)?, event(environment)?);
+    for point in [Point::Trigger, Point::TriggerAtBlockStart, Point::Completion] {
+        if matches!(point, Point::Completion) && !is_known {
+            continue;
+        }
+        for events in [[&early, &end], [&end, &early]] {
+            environment.context().synchronize()?;
+            let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+                append(environment, scope, &mut word, 2, &point.recorded_by(one(), &early))?;
+                scope.record(&end)?;
+                events.iter().try_for_each(|event| other.wait(*event))?;
+                append(environment, &other, &mut word, 3, &one())?;
+                scope.join(&other)
+            })?;
+            let ends: Vec<_> = graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
+            equal("edges", ends, vec![FULL])?;
+        }
     }
     Ok(())
 }
