@@ -479,13 +479,13 @@ impl ExecutableCore {
                 driver.executable_set_node_parameters(call, self.live(&state), handle, &work.parameters)
             })
         });
-        let is_noted = !state.is_of_memory_only
+        let is_affected = !state.is_of_memory_only
             || state.traits.waits_for_host
             || references.has_host_work()
             || references.has_host_visible_memory()
             || WaitedByGraph::is_any_in(&references);
         let mut released = state.retained.settle(references, changed.as_ref().map(|()| node));
-        if is_noted {
+        if is_affected {
             state.forget_noted();
         }
         let launches = state.launches.clone();

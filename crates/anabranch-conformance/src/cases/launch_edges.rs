@@ -4,7 +4,7 @@
 use super::launch_attributes::{append, event, is_made, one};
 use crate::case::{Case, Failed, Need, Verdict, equal, holds};
 use crate::environment::Environment;
-use anabranch::{Capabilities, CaptureMode, EdgeKind, Event, LaunchConfig};
+use anabranch::{Capabilities, CaptureMode, EdgeKind, Event, Graph, LaunchConfig};
 
 const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
 
@@ -47,6 +47,11 @@ const FULL: EdgeEnd = (EdgeKind::FULL, 0);
 const COMPLETION: EdgeEnd = (EdgeKind::FULL, 2);
 const TRIGGER: EdgeEnd = (EdgeKind::PROGRAMMATIC, 1);
 const BLOCK_START: EdgeEnd = (EdgeKind::PROGRAMMATIC, 2);
+
+/// Those of all edges.
+fn ends(graph: &Graph) -> Result<Vec<EdgeEnd>, Failed> {
+    Ok(graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect())
+}
 
 /// What the second stream does behind the event.
 #[derive(Clone, Copy)]
@@ -145,7 +150,7 @@ fn captured_event_in_its_own_stream(environment: &Environment) -> Verdict {
             scope.wait(&event)?;
             scope.fill(&mut word, 7)
         })?;
-        let ends: Vec<_> = graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
+        let ends = ends(&graph)?;
         equal("edges", ends, vec![FULL])?;
     }
     Ok(())
@@ -169,7 +174,7 @@ fn captured_events_of_one_launch(environment: &Environment) -> Verdict {
             append(environment, &other, &mut own, 3, &one())?;
             scope.join(&other)
         })?;
-        let ends: Vec<_> = graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
+        let ends = ends(&graph)?;
         equal("edges", ends, vec![expected])?;
     }
     Ok(())
@@ -193,7 +198,7 @@ fn captured_event_and_the_end(environment: &Environment) -> Verdict {
                 append(environment, &other, &mut word, 3, &one())?;
                 scope.join(&other)
             })?;
-            let ends: Vec<_> = graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
+            let ends = ends(&graph)?;
             equal("edges", ends, vec![FULL])?;
         }
     }
@@ -210,7 +215,7 @@ fn captured_serialization(environment: &Environment) -> Verdict {
         append(environment, &stream, &mut word, digit, &config)?;
     }
     let graph = stream.end_capture()?;
-    let ends: Vec<_> = graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
+    let ends = ends(&graph)?;
     equal("edges", ends.len(), 2)?;
     holds("one edge is programmatic", ends.contains(&TRIGGER))?;
     holds("one edge is full", ends.contains(&FULL))?;
