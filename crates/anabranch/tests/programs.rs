@@ -9,6 +9,8 @@
 //! rows and slices, operations that are composed before they are queued, graphs whose nodes change, graphs that get other nodes
 //! and edges, graphs that are captured again, attached memory, and memory that passes between libraries (with the feature `dlpack` as tensors too).
 //!
+//! The module `tangled` has graphs of any shape, and `forked` captures whose streams join by events of any kind.
+//!
 //! The module `strict` has copies in strict order, in programs of one thread.
 //!
 //! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and
@@ -44,6 +46,8 @@ mod exchanged;
 mod foreign;
 #[path = "programs/forget.rs"]
 mod forget;
+#[path = "programs/forked.rs"]
+mod forked;
 #[path = "programs/generate.rs"]
 mod generate;
 #[path = "programs/loss.rs"]
@@ -89,6 +93,7 @@ mod watchdog;
 mod world;
 
 use environment::{Devices, Environment, PATIENCE, is_on_cuda};
+use forked::forked;
 use generate::{program, program_of};
 use operation::{Operation, Program};
 use proptest::strategy::Strategy;
@@ -103,7 +108,7 @@ use watchdog::Watchdog;
 const PROGRAMS: u32 = 2000;
 
 /// How many tests share them.
-const TESTS: u32 = 7;
+const TESTS: u32 = 8;
 
 /// After so many programs the devices are made anew.
 const PROGRAMS_ON_A_DEVICE: u32 = 500;
@@ -223,4 +228,9 @@ fn programs_on_two_devices_in_seeded_order() {
 #[test]
 fn programs_of_tangled_graphs_in_seeded_order() {
     run_in_seeded_order(1, program_of(tangled().prop_map(Operation::Tangled)));
+}
+
+#[test]
+fn programs_of_captures_that_fork_by_events_in_seeded_order() {
+    run_in_seeded_order(1, program_of(forked().prop_map(Operation::Forked)));
 }

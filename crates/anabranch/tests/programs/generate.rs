@@ -8,6 +8,7 @@ use crate::elements::elements;
 use crate::exchanged::exchanged;
 use crate::foreign::foreign;
 use crate::forget::{forget, way};
+use crate::forked::forked;
 use crate::loss::loss;
 use crate::managed::managed;
 use crate::operation::{Captured, Fate, HostFunctionKind, Kind, Operation, Program, Source, Step, Thread};
@@ -165,6 +166,7 @@ fn interfaces() -> impl Strategy<Value = Operation> {
         3 => rewired().prop_map(Operation::Rewired),
         3 => recaptured().prop_map(Operation::Recaptured),
         2 => tangled().prop_map(Operation::Tangled),
+        2 => forked().prop_map(Operation::Forked),
         3 => regions().prop_map(Operation::Regions),
         2 => strict().prop_map(Operation::Strict),
         1 => managed().prop_map(Operation::Managed),

@@ -11,6 +11,7 @@ use crate::elements::Elements;
 use crate::exchanged::Exchanged;
 use crate::foreign::Foreign;
 use crate::forget::{Forget, Way};
+use crate::forked::Forked;
 use crate::loss::Loss;
 use crate::managed::Managed;
 use crate::recaptured::Recaptured;
@@ -288,6 +289,7 @@ pub(crate) enum Operation {
     Rewired(Rewired),
     Recaptured(Recaptured),
     Tangled(Tangled),
+    Forked(Forked),
     Regions(Regions),
     Strict(Strict),
     Defaults(Defaults),

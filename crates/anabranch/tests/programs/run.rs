@@ -333,6 +333,7 @@ impl World<'_> {
             O::Rewired(ref rewired) => self.rewired(rewired),
             O::Recaptured(ref recaptured) => self.recaptured(recaptured),
             O::Tangled(ref tangled) => self.tangled(tangled),
+            O::Forked(ref forked) => self.forked(forked),
             O::Regions(ref regions) => self.regions(regions),
             O::Strict(ref strict) => self.strict(strict),
             O::Defaults(ref defaults) => self.defaults(defaults),
