@@ -164,9 +164,9 @@ fn run_programs(strategy: impl Strategy<Value = Program>, run: impl FnMut(&Progr
 }
 
 /// Runs programs on devices with workers, which many of them use one after the other.
-fn run_on_workers(devices: Devices, contexts: usize, threads: usize) {
+fn run_on_workers(devices: Devices, contexts: usize, strategy: impl Strategy<Value = Program>) {
     let mut environment: Option<(Environment, u32)> = None;
-    run_programs(program(threads), |program| {
+    run_programs(strategy, |program| {
         // After a failure the devices are not used again.
         let (devices, used) = environment.take().unwrap_or_else(|| (Environment::new(devices, contexts), 0));
         run::run(&devices, program);
@@ -193,25 +193,34 @@ fn run_in_seeded_order(devices: u32, strategy: impl Strategy<Value = Program>) {
     });
 }
 
+/// Runs programs of nothing but one operation.
+fn run_operations(operation: impl Strategy<Value = Operation>) {
+    if is_on_cuda() {
+        run_on_workers(Devices::Workers(1), 1, program_of(operation));
+    } else {
+        run_in_seeded_order(1, program_of(operation));
+    }
+}
+
 #[test]
 fn programs_on_one_device() {
-    run_on_workers(Devices::Workers(1), 1, 1);
+    run_on_workers(Devices::Workers(1), 1, program(1));
 }
 
 #[test]
 fn programs_of_two_threads_on_two_devices() {
-    run_on_workers(Devices::Workers(if is_on_cuda() { 1 } else { 2 }), 1, 2);
+    run_on_workers(Devices::Workers(if is_on_cuda() { 1 } else { 2 }), 1, program(2));
 }
 
 #[test]
 fn programs_of_two_threads_in_two_contexts_of_one_device() {
-    run_on_workers(Devices::Workers(1), 2, 2);
+    run_on_workers(Devices::Workers(1), 2, program(2));
 }
 
 #[test]
 fn programs_of_two_threads_whose_calls_keep_each_other_waiting() {
     if !is_on_cuda() {
-        run_on_workers(Devices::OneLock, 2, 2);
+        run_on_workers(Devices::OneLock, 2, program(2));
     }
 }
 
@@ -226,11 +235,11 @@ fn programs_on_two_devices_in_seeded_order() {
 }
 
 #[test]
-fn programs_of_tangled_graphs_in_seeded_order() {
-    run_in_seeded_order(1, program_of(tangled().prop_map(Operation::Tangled)));
+fn programs_of_tangled_graphs() {
+    run_operations(tangled().prop_map(Operation::Tangled));
 }
 
 #[test]
-fn programs_of_captures_that_fork_by_events_in_seeded_order() {
-    run_in_seeded_order(1, program_of(forked().prop_map(Operation::Forked)));
+fn programs_of_captures_that_fork_by_events() {
+    run_operations(forked().prop_map(Operation::Forked));
 }
