@@ -14,7 +14,7 @@
 //! The module `strict` has copies in strict order, in programs of one thread.
 //!
 //! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `defaults`, `elements` and
-//! `loss` have a kind of misuse each.
+//! `handed` and `loss` have a kind of misuse each.
 //!
 //! With the feature `tracing`, a subscriber gets all that the library reports meanwhile.
 //!
@@ -50,6 +50,8 @@ mod forget;
 mod forked;
 #[path = "programs/generate.rs"]
 mod generate;
+#[path = "programs/handed.rs"]
+mod handed;
 #[path = "programs/loss.rs"]
 mod loss;
 #[path = "programs/managed.rs"]

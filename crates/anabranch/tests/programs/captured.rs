@@ -171,9 +171,15 @@ impl World<'_> {
 
     /// What a launch of a graph does.
     pub(crate) fn apply(&mut self, graph: usize) {
-        let memories = &mut self.memories;
         let Graph { effects, disabled, .. } = &self.graphs[graph];
-        for (_, effect) in effects.iter().enumerate().filter(|(index, _)| !disabled.contains(index)) {
+        let effects = effects.iter().enumerate().filter(|(index, _)| !disabled.contains(index));
+        let effects: Vec<Effect> = effects.map(|(_, effect)| effect.clone()).collect();
+        self.have_effects(&effects);
+    }
+
+    pub(crate) fn have_effects(&mut self, effects: &[Effect]) {
+        let memories = &mut self.memories;
+        for effect in effects {
             match *effect {
                 Effect::Combine { to, left, right, value } => {
                     let (left, right) = (memories[left], memories[right]);

@@ -9,6 +9,7 @@ use crate::exchanged::exchanged;
 use crate::foreign::foreign;
 use crate::forget::{forget, way};
 use crate::forked::forked;
+use crate::handed::handed;
 use crate::loss::loss;
 use crate::managed::managed;
 use crate::operation::{Captured, Fate, HostFunctionKind, Kind, Operation, Program, Source, Step, Thread};
@@ -149,6 +150,7 @@ fn misuse() -> impl Strategy<Value = Operation> {
         2 => foreign().prop_map(Operation::Foreign),
         2 => elements().prop_map(Operation::Elements),
         2 => defaults().prop_map(Operation::Defaults),
+        2 => handed().prop_map(Operation::Handed),
     ]
 }
 

@@ -12,6 +12,7 @@ use crate::exchanged::Exchanged;
 use crate::foreign::Foreign;
 use crate::forget::{Forget, Way};
 use crate::forked::Forked;
+use crate::handed::Handed;
 use crate::loss::Loss;
 use crate::managed::Managed;
 use crate::recaptured::Recaptured;
@@ -290,6 +291,7 @@ pub(crate) enum Operation {
     Recaptured(Recaptured),
     Tangled(Tangled),
     Forked(Forked),
+    Handed(Handed),
     Regions(Regions),
     Strict(Strict),
     Defaults(Defaults),
