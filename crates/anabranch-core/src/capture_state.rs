@@ -144,17 +144,26 @@ fn membership(stream: &StreamCore) -> Option<Arc<CaptureState>> {
 /// The capture that used a piece of memory last, of those that have not ended and can still end well: work of others that uses
 /// the memory belongs to it.
 pub fn capture_of_memory(memory: &Allocation) -> Option<Arc<CaptureState>> {
-    let (mut found, mut over) = (None, SmallVec::<[_; 1]>::new());
-    for known in memory.captured_in().into_iter().rev() {
-        match known.clone().downcast::<CaptureState>() {
-            Ok(capture) if !capture.has_ended() && !capture.is_invalidated() => {
-                found = found.or_else(|| Some(capture).filter(|capture| capture.uses(memory.address())));
+    loop {
+        let (mut found, mut has_ended, mut over) = (None, false, SmallVec::<[_; 1]>::new());
+        for known in memory.captured_in().into_iter().rev() {
+            let Ok(capture) = known.clone().downcast::<CaptureState>() else { continue };
+            match capture.uses(memory.address()) {
+                Some(_) if capture.is_invalidated() => over.push(known),
+                Some(false) => {}
+                Some(true) => found = found.or(Some(capture)),
+                None => {
+                    has_ended = true;
+                    over.push(known);
+                }
             }
-            _ => over.push(known),
         }
+        memory.captures_are_over(&over);
+        if !has_ended {
+            return found;
+        }
+        // What it was a part of has the memory now, and was perhaps not among those that were asked, or not yet.
     }
-    memory.captures_are_over(&over);
-    found
 }
 
 impl CaptureState {

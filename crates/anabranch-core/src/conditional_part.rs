@@ -14,7 +14,7 @@ use anabranch_hal::{
     ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DevicePointer, Driver, Edge, EdgeData,
     GraphHandle, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Status,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 const OPERATION: &str = "putting a captured part into a conditional node";
@@ -162,10 +162,11 @@ impl Body<'_> {
         let source = unsafe { Live::new(part.graph.handle()) };
         let nodes = driver.graph_nodes(call, source).during(OPERATION, || self.context.place())?;
         let edges = driver.graph_edges(call, source).during(OPERATION, || self.context.place())?;
-        // What edges to, and from, each node become edges to and from.
-        let mut copies = HashMap::new();
+        // What edges to, and from, each node become edges to and from. In the order of the nodes, which updates go by.
+        let mut copies = Vec::new();
+        let conditions: HashMap<_, _> = part.conditions.iter().map(|known| (known.placeholder, known)).collect();
         for node in nodes {
-            let copied = match part.conditions.iter().find(|condition| condition.placeholder == node) {
+            let copied = match conditions.get(&node) {
                 Some(condition) => self.add_condition(condition)?,
                 None => {
                     // SAFETY: the node was just read from the part's graph.
@@ -183,16 +184,17 @@ impl Body<'_> {
                     (copy, copy)
                 }
             };
-            copies.insert(node, copied);
+            copies.push((node, copied));
         }
+        let by_node: HashMap<_, _> = copies.iter().copied().collect();
         let copied = |edge: &Edge| {
-            let (from, to) = (copies.get(&edge.from)?, copies.get(&edge.to)?);
+            let (from, to) = (by_node.get(&edge.from)?, by_node.get(&edge.to)?);
             let plain = from.0 == from.1 && to.0 == to.1;
             Some(Edge { from: from.1, to: to.0, data: if plain { edge.data } else { EdgeData::default() } })
         };
         let mut copied: Vec<Edge> = edges.iter().filter_map(copied).collect();
-        let roots = copies.iter().filter(|&(&node, _)| !edges.iter().any(|edge| edge.to == node));
-        for (_, &(to, _)) in roots {
+        let follows: HashSet<_> = edges.iter().map(|edge| edge.to).collect();
+        for &(_, (to, _)) in copies.iter().filter(|(node, _)| !follows.contains(node)) {
             copied.extend(below.iter().map(|&from| Edge { from, to, data: EdgeData::default() }));
         }
         // CUDA gives all edges of one call the data of the first.
@@ -200,8 +202,8 @@ impl Body<'_> {
             // SAFETY: the nodes of the edges are of the body.
             unsafe { driver.graph_add_edges(call, self.graph, copied) }.during(OPERATION, || self.context.place())?;
         }
-        let followed = |node: GraphNodeHandle| edges.iter().any(|edge| edge.from == node);
-        Ok(copies.iter().filter(|&(&node, _)| !followed(node)).map(|(_, &(_, end))| end).collect())
+        let followed: HashSet<_> = edges.iter().map(|edge| edge.from).collect();
+        Ok(copies.iter().filter(|(node, _)| !followed.contains(node)).map(|&(_, (_, end))| end).collect())
     }
 
     /// Adds a conditional node with everything that belongs to it. Returns its first and its last node.

@@ -250,7 +250,8 @@ fn hint_for(status: Status) -> Option<&'static str> {
         Status::STREAM_CAPTURE_MERGE => "two captures cannot be joined; capture both parts in one",
         Status::STREAM_CAPTURE_UNMATCHED => "end the capture on the stream that it began on",
         Status::STREAM_CAPTURE_UNJOINED => {
-            "before the capture ends, let its origin stream wait for every stream that has joined the capture"
+            "before the capture ends, let its origin stream wait for every stream that has joined the capture, and again if memory that \
+             was allocated in that stream is dropped later"
         }
         Status::STREAM_CAPTURE_ISOLATION => {
             "wait for it before the capture begins, or with EventWaitFlags::EXTERNAL at every launch"

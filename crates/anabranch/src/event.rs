@@ -205,9 +205,9 @@ impl Event {
     ///
     /// # Errors
     /// The future returns an error of earlier asynchronous work;
-    /// [`CUDA_ERROR_CAPTURED_EVENT (907)`](crate::Status::CAPTURED_EVENT) if the event was last recorded in a capture
-    /// that has not ended, because there is nothing to wait for;
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if that capture has ended.
+    /// [`CUDA_ERROR_CAPTURED_EVENT (907)`](crate::Status::CAPTURED_EVENT) if the last call that recorded the event was in a
+    /// capture that has not ended, because there is nothing to wait for, even if the launch of a graph has recorded it since;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if it was last recorded in a capture that has ended.
     pub fn completed(&self) -> Completion {
         Completion::of_event(&self.core)
     }

@@ -224,3 +224,28 @@ fn memory_of_a_part_is_not_used_beside_it() {
     executable.launch(&stream).unwrap();
     assert_eq!((read(&stream, &first), read(&stream, &second)), (5, 3));
 }
+
+#[test]
+fn a_loop_with_a_condition_inside_is_captured_alike_each_time() {
+    let context = host();
+    let [stream, branch] = [(); 2].map(|()| context.create_stream().unwrap());
+    let (mut left, condition) = (number(&stream, 0), number(&stream, 0));
+    let mut buffers = [(); 3].map(|()| stream.allocate_zeroed::<u32>(4).unwrap());
+    let mut captured = || {
+        let [first, second, third] = &mut buffers;
+        stream.capture(CaptureMode::Global, |scope| {
+            scope.capture_while(&mut left, |part, left| {
+                part.fork(&branch)?;
+                part.capture_if(&condition, |part| part.fill(&mut *first, 1))?;
+                part.fill(left.reborrow(), 0)?;
+                branch.fill(&mut *second, 1)?;
+                branch.copy(&mut *third, &*second)?;
+                part.join(&branch)
+            })
+        })
+    };
+    let executable = captured().unwrap().instantiate().unwrap();
+    for _ in 0..50 {
+        executable.update(&captured().unwrap()).unwrap();
+    }
+}

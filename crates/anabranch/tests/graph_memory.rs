@@ -162,3 +162,25 @@ fn it_is_counted_rightly_when_it_is_trimmed_beside_launches() {
     let reserved = GraphMemoryAttribute::ReservedCurrent;
     assert_eq!(context.device().graph_memory_attribute(reserved).unwrap(), 0);
 }
+
+#[test]
+fn memory_that_is_dropped_behind_its_stream_is_freed_by_launches() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut result = stream.upload(&[7u32; 4]).unwrap();
+    let executable = stream.capture_executable(CaptureMode::Global, |scope| {
+        let branch = context.create_stream()?;
+        scope.fork(&branch)?;
+        let memory = branch.allocate_zeroed::<u32>(4)?;
+        branch.copy(&mut result, &memory)?;
+        scope.join(&branch)?;
+        drop(branch);
+        drop(memory);
+        Ok(())
+    });
+    let executable = executable.unwrap();
+    for _ in 0..3 {
+        executable.launch(&stream).unwrap();
+    }
+    assert_eq!(stream.download(&result).unwrap(), [0; 4]);
+}

@@ -9,7 +9,8 @@
 //! rows and slices, operations that are composed before they are queued, graphs whose nodes change, graphs that get other nodes
 //! and edges, graphs that are captured again, attached memory, and memory that passes between libraries (with the feature `dlpack` as tensors too).
 //!
-//! The module `tangled` has graphs of any shape, and `forked` captures whose streams join by events of any kind.
+//! The module `tangled` has graphs of any shape, and `forked` captures whose streams join by events of any kind;
+//! `divided` has captures of several threads with conditions.
 //!
 //! The module `strict` has copies in strict order, in programs of one thread.
 //!
@@ -34,6 +35,8 @@ mod captured;
 mod composed;
 #[path = "programs/defaults.rs"]
 mod defaults;
+#[path = "programs/divided.rs"]
+mod divided;
 #[path = "programs/edited.rs"]
 mod edited;
 #[path = "programs/elements.rs"]
@@ -94,6 +97,7 @@ mod watchdog;
 #[path = "programs/world.rs"]
 mod world;
 
+use divided::divided;
 use environment::{Devices, Environment, PATIENCE, is_on_cuda};
 use forked::forked;
 use generate::{program, program_of};
@@ -110,7 +114,7 @@ use watchdog::Watchdog;
 const PROGRAMS: u32 = 2000;
 
 /// How many tests share them.
-const TESTS: u32 = 8;
+const TESTS: u32 = 9;
 
 /// After so many programs the devices are made anew.
 const PROGRAMS_ON_A_DEVICE: u32 = 500;
@@ -244,4 +248,9 @@ fn programs_of_tangled_graphs() {
 #[test]
 fn programs_of_captures_that_fork_by_events() {
     run_operations(forked().prop_map(Operation::Forked));
+}
+
+#[test]
+fn programs_of_captures_that_threads_share() {
+    run_on_workers(Devices::Workers(1), 1, program_of(divided().prop_map(Operation::Divided)));
 }

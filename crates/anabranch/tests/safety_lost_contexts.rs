@@ -9,7 +9,7 @@ use anabranch::{
     Buffer, Context, ContextFlags, Device, Error, Graph, HostFunction, HostModule, Instance, Kernel, KernelFault,
     LaunchConfig, Module, NodeWork, Stream, flush_deferred_drops,
 };
-use common::{host, until};
+use common::{assert_ends, host, until};
 use std::sync::mpsc::{Sender, channel};
 
 /// A new context, and a kernel that faults.
@@ -154,4 +154,20 @@ fn safety_99_work_behind_what_a_lost_context_has_done_goes_on() {
     lose(&lost, &fault);
     drop(goes_on);
     assert_eq!(reader.download(&copy).unwrap(), [7; 64]);
+}
+
+#[test]
+fn safety_182_a_copy_in_a_lost_context_returns_where_nobody_else_runs_what_is_left() {
+    // By the seed, the fault comes before the other work, or behind it.
+    assert_ends(|| {
+        for seed in 0..16 {
+            let instance = Instance::builder().cuda(false).isolated().host_seed(seed).build().unwrap();
+            let (context, fault) = with_fault(&instance.device("host").unwrap());
+            let [first, second, third] = [(); 3].map(|()| context.create_stream().unwrap());
+            first.launch_host_func(|| ()).unwrap();
+            second.launch_checked(&fault, &LaunchConfig::new(1, 1), ()).unwrap();
+            let uploaded = third.upload(&[1u32; 4]);
+            assert!(uploaded.is_ok() || is_lost(uploaded));
+        }
+    });
 }

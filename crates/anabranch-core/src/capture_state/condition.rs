@@ -38,17 +38,16 @@ impl OpenCondition {
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check_others(&self, operation: &'static str, stream: &StreamCore) -> Result<()> {
-        let (own, others, open) = {
-            let (inner, parts) = (self.capture.inner.lock(), self.parts.borrow());
-            let is_own = |inside: &&InsidePart| parts.contains(&inside.part);
-            let (own, others): (Vec<_>, Vec<_>) = inner.inside.iter().partition(is_own);
-            let [own, others] = [own, others].map(|uses| uses.into_iter().map(InsidePart::memory).collect::<Vec<_>>());
-            (own, others, inner.open_parts.iter().filter_map(Weak::upgrade).collect::<Vec<_>>())
+        let parts = self.parts.borrow();
+        let is_own = |inside: &InsidePart| parts.contains(&inside.part);
+        let own: Vec<_> = {
+            let inner = self.capture.inner.lock();
+            inner.inside.iter().filter(|inside| is_own(inside)).map(InsidePart::memory).collect()
         };
-        let is_used = |&(address, access): &(u64, Access)| {
-            conflict(others.iter().copied(), address, access) || open.iter().any(|part| part.conflicts(address, access))
-        };
-        if own.iter().any(is_used) { Err(used_in_a_part(operation, stream)) } else { Ok(()) }
+        if self.capture.parts_conflict(&own, &|inside| !is_own(inside)) {
+            return Err(used_in_a_part(operation, stream));
+        }
+        Ok(())
     }
 
     /// All parts are captured, and the node comes next: uses of memory come behind what the parts use from now on. Before this,
@@ -141,30 +140,26 @@ impl CaptureState {
         if self.open_conditions.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        let address = memory.address().0;
-        let parts = {
-            let inner = self.inner.lock();
-            let others = inner.inside.iter().filter(|inside| !inside.is_closing).map(InsidePart::memory);
-            (!conflict(others, address, access)).then(|| inner.open_parts.clone())
-        };
-        let is_free = |part: Arc<Self>| !part.conflicts(address, access);
-        if parts.is_some_and(|parts| parts.iter().filter_map(Weak::upgrade).all(is_free)) {
-            return Ok(());
+        if self.parts_conflict(&[(memory.address().0, access)], &|inside| !inside.is_closing) {
+            return Err(used_in_a_part("using memory in a capture", stream));
         }
-        Err(used_in_a_part("using memory in a capture", stream))
+        Ok(())
     }
 
-    /// Whether this part, or one inside of it, uses memory in a way that another use must be ordered with.
-    fn conflicts(&self, address: u64, access: Access) -> bool {
-        let inside = {
-            let inner = self.inner.lock();
-            let of_parts = inner.inside.iter().map(InsidePart::memory);
-            if conflict(inner.history.accesses().into_iter().chain(of_parts), address, access) {
-                return true;
-            }
-            inner.open_parts.clone()
-        };
-        inside.iter().filter_map(Weak::upgrade).any(|part| part.conflicts(address, access))
+    /// Whether conditional parts use memory in a way that one of these uses must be ordered with: parts that are being captured, and
+    /// of those whose node is not captured yet, the ones that count.
+    ///
+    /// When a part ends, or a node with parts is captured, what they use moves outwards, to what they are a part of, and is there
+    /// before it is gone from where it was. So it is looked for from the inside out: a use that was there before cannot be missed.
+    fn parts_conflict(&self, uses: &[(u64, Access)], counts: &dyn Fn(&InsidePart) -> bool) -> bool {
+        let open = self.inner.lock().open_parts.clone();
+        open.iter().filter_map(Weak::upgrade).any(|part| part.conflicts(uses))
+            || conflict(self.inner.lock().inside.iter().filter(|inside| counts(inside)).map(InsidePart::memory), uses)
+    }
+
+    /// Whether this part, or one inside of it, uses memory in a way that one of these uses must be ordered with.
+    fn conflicts(&self, uses: &[(u64, Access)]) -> bool {
+        self.parts_conflict(uses, &|_| true) || conflict(self.inner.lock().history.accesses(), uses)
     }
 
     /// Notes a placeholder of a conditional node.
@@ -179,17 +174,17 @@ impl Capturing {
     /// # Errors
     /// Any error that the driver returns.
     pub fn adopt(&self, part: &GraphObject, stream: &StreamCore) -> Result<()> {
-        let inside = {
+        let is_inside = |inside: &InsidePart| inside.part == part.id();
+        let used: Vec<_> = {
             let guard = part.lock("capturing a condition")?;
             let mut inner = self.inner.lock();
             inner.retained.merge(guard.retained().all());
-            inner.inside.extract_if(.., |inside| inside.part == part.id()).collect::<Vec<_>>()
+            inner.inside.iter().filter(|inside| is_inside(inside)).map(InsidePart::memory).collect()
         };
-        inside
-            .iter()
-            .map(InsidePart::memory)
-            .try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access, None))?;
+        used.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access, None))?;
         self.settle(stream);
+        // Only now, so that there is no moment in which they are nowhere.
+        self.inner.lock().inside.retain(|inside| !is_inside(inside));
         Ok(())
     }
 }
@@ -207,8 +202,10 @@ fn used_in_a_part(operation: &'static str, stream: &StreamCore) -> Error {
         .at(stream.place())
 }
 
-/// Whether one of these uses must be ordered with another use of the memory.
-fn conflict(uses: impl IntoIterator<Item = (u64, Access)>, address: u64, access: Access) -> bool {
-    let mut uses = uses.into_iter().filter(|&(other, _)| other == address);
-    uses.any(|(_, earlier)| earlier == Access::Write || access == Access::Write)
+/// Whether one of the earlier uses must be ordered with one of the later ones.
+fn conflict(earlier: impl IntoIterator<Item = (u64, Access)>, later: &[(u64, Access)]) -> bool {
+    earlier.into_iter().any(|(address, earlier)| {
+        let mut later = later.iter().filter(|later| later.0 == address);
+        later.any(|&(_, later)| earlier == Access::Write || later == Access::Write)
+    })
 }

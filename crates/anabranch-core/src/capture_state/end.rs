@@ -85,8 +85,12 @@ impl CaptureState {
         finished
     }
 
-    /// Frees memory of the graph at each launch, after all that has used it.
+    /// Frees memory of the graph at each launch, after all that has used it: in the stream that it was allocated in, or in the
+    /// origin if that stream has ended.
     pub(super) fn free_graph_memory(self: &Arc<Self>, address: DevicePointer, home: &StreamCore) {
+        let is_member = home.is_live() && home.shared().membership().is_of(&**self);
+        let origin = if is_member { None } else { self.find_stream(self.origin, home) };
+        let home = origin.as_deref().unwrap_or(home);
         // Another thread may be ending the capture, after which the free would run outside of it, beside launches of the graph.
         let membership = home.shared().membership();
         let _submitting = membership.submitting();

@@ -11,7 +11,7 @@
 
 use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How far streams have been followed: the id of each with the number of its last operation, in ascending order of ids. Every
 /// use has one, so that a clock of few streams allocates no memory.
@@ -46,6 +46,9 @@ impl CapturedClock {
     }
 }
 
+/// A clock may have so many lanes more than twice those with known uses, before it is looked for what can be forgotten.
+const MOST_LANES: usize = 32;
+
 type Nodes = SmallVec<[GraphNodeHandle; 1]>;
 
 /// The uses of memory by streams within a capture.
@@ -58,6 +61,8 @@ pub(super) struct CapturedHistory {
     lanes: BTreeMap<u64, u64>,
     /// How many lanes have ids that are not ids of streams.
     later_lanes: u64,
+    /// How many lanes had uses that are known when others were last forgotten.
+    known_lanes: usize,
 }
 
 /// The order that a stream lacks.
@@ -112,8 +117,20 @@ impl CapturedHistory {
 
     /// From now on, the stream follows nothing that it has captured before.
     pub(super) fn restart(&mut self, stream: u64) {
+        self.clocks.remove(&self.lane(stream));
         self.later_lanes += 1;
         self.lanes.insert(stream, u64::MAX - self.later_lanes);
+    }
+
+    /// Forgets how far lanes were followed that no known use is of. A lane still counts its own operations, so that it does not
+    /// count as followed where it is used again.
+    fn forget_lanes(&mut self) {
+        let known: BTreeSet<u64> =
+            self.memory.values().flat_map(|uses| uses.before(Access::Write)).map(|last| last.lane).collect();
+        for (own, clock) in &mut self.clocks {
+            clock.0.retain(|(lane, _)| lane == own || known.contains(lane));
+        }
+        self.known_lanes = known.len();
     }
 
     /// The stream now follows these nodes, and with them the uses whose last nodes they are.
@@ -188,6 +205,9 @@ impl CapturedHistory {
     /// Uses of memory by a stream were captured as these nodes, or as nodes before them. `None`: the driver was not queried.
     pub(super) fn settle(&mut self, stream: u64, uses: &[(u64, Access)], nodes: Option<&[GraphNodeHandle]>) {
         let lane = self.lane(stream);
+        if self.clocks.get(&lane).is_some_and(|clock| clock.0.len() > MOST_LANES + 2 * self.known_lanes) {
+            self.forget_lanes();
+        }
         let clock = self.clocks.entry(lane).or_default();
         let number = clock.get(lane) + 1;
         clock.advance(lane, number);
@@ -314,6 +334,29 @@ mod tests {
             let missing = history.missing_of_all(3);
             assert_eq!((&missing.nodes[..], missing.streams), (&[node(20)][..], 1));
         }
+    }
+
+    #[test]
+    fn lanes_are_forgotten_that_no_known_use_is_of() {
+        let mut history = CapturedHistory::default();
+        use_on(&mut history, 1, 100, Access::Write, 0);
+        for fork in 1..1000 {
+            // A branch that is joined, and another one that begins anew.
+            history.merge(1000 + fork, &history.clock(1));
+            let made = fork as usize;
+            assert_eq!(use_on(&mut history, 1000 + fork, 100, Access::Write, made), [0; 0]);
+            history.merge(1, &history.clock(1000 + fork));
+            history.restart(1);
+            history.follow_nodes(1, &[node(made)]);
+            assert_eq!(use_on(&mut history, 1, 100, Access::Write, 10_000 + made), [0; 0]);
+            assert_eq!(use_on(&mut history, 2, 200, Access::Write, 20_000 + made), [0; 0]);
+            assert!(history.clock(1).0.len() <= 64 && history.clocks.len() <= 1002);
+        }
+        assert_eq!(use_on(&mut history, 3, 100, Access::Read, 5), [10_999]);
+        assert_eq!(use_on(&mut history, 3, 200, Access::Read, 6), [20_999]);
+        // One whose uses were all forgotten is used again.
+        assert_eq!(use_on(&mut history, 1001, 300, Access::Write, 7), [0; 0]);
+        assert_eq!(use_on(&mut history, 1, 300, Access::Write, 8), [7]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl CaptureState {
     }
 
     /// A stream that has not ended, of the context of another one or of the origin.
-    fn find_stream(&self, id: u64, near: &StreamCore) -> Option<Arc<StreamCore>> {
+    pub(super) fn find_stream(&self, id: u64, near: &StreamCore) -> Option<Arc<StreamCore>> {
         find_stream(near.context(), id).or_else(|| find_stream(&self.context, id))
     }
 
@@ -107,11 +107,11 @@ impl CaptureState {
         status == Some(Ok(CaptureStatus::Invalidated))
     }
 
-    /// Whether the capture has not ended, and uses the memory.
-    pub fn uses(&self, address: DevicePointer) -> bool {
+    /// Whether the capture uses the memory. `None`: it has ended.
+    pub fn uses(&self, address: DevicePointer) -> Option<bool> {
         let inner = self.inner.lock();
         let is_inside = || inner.inside.iter().any(|inside| inside.address == address.0);
-        !inner.has_ended && (inner.history.last_stream(address.0).is_some() || is_inside())
+        (!inner.has_ended).then(|| inner.history.last_stream(address.0).is_some() || is_inside())
     }
 }
 

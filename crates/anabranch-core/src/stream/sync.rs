@@ -3,6 +3,7 @@
 
 use super::{OpenStream, StreamCore, is_any_capturing};
 use crate::error::{Error, Result, ResultExt};
+use crate::helping::helping;
 use crate::host_work;
 use crate::raw_event::RawEvent;
 use crate::reaper;
@@ -92,6 +93,8 @@ impl SyncEvent {
     /// Returns when the work [is over](Self::is_over), whatever the driver answers meanwhile.
     pub fn outlast(&self) {
         let wait = || {
+            // What a lost context still has in its streams may have nobody else to take it out.
+            let _helping = helping();
             while self.synchronize().is_err() && !self.is_over() {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -152,7 +152,8 @@ impl Stream {
     /// afterwards in every case.
     ///
     /// The graph retains what was captured: buffers, modules, events and closures. Buffers that are allocated in the
-    /// closure belong to the graph: a launch allocates them, and frees those that were dropped in the closure.
+    /// closure belong to the graph: a launch allocates them, and frees those that were dropped in the closure. A free is
+    /// work of the stream that the memory was allocated in, so that this stream has to be joined behind the drop.
     ///
     /// ```
     /// use anabranch::CaptureMode;

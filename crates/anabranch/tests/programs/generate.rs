@@ -3,6 +3,7 @@
 use crate::batched::batched;
 use crate::composed::composed;
 use crate::defaults::defaults;
+use crate::divided::divided;
 use crate::edited::edited;
 use crate::elements::elements;
 use crate::exchanged::exchanged;
@@ -169,6 +170,7 @@ fn interfaces() -> impl Strategy<Value = Operation> {
         3 => recaptured().prop_map(Operation::Recaptured),
         2 => tangled().prop_map(Operation::Tangled),
         2 => forked().prop_map(Operation::Forked),
+        2 => divided().prop_map(Operation::Divided),
         3 => regions().prop_map(Operation::Regions),
         2 => strict().prop_map(Operation::Strict),
         1 => managed().prop_map(Operation::Managed),

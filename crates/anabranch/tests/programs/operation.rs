@@ -6,6 +6,7 @@
 use crate::batched::Batched;
 use crate::composed::Composed;
 use crate::defaults::Defaults;
+use crate::divided::Divided;
 use crate::edited::Edited;
 use crate::elements::Elements;
 use crate::exchanged::Exchanged;
@@ -291,6 +292,7 @@ pub(crate) enum Operation {
     Recaptured(Recaptured),
     Tangled(Tangled),
     Forked(Forked),
+    Divided(Divided),
     Handed(Handed),
     Regions(Regions),
     Strict(Strict),

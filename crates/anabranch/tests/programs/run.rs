@@ -334,6 +334,7 @@ impl World<'_> {
             O::Recaptured(ref recaptured) => self.recaptured(recaptured),
             O::Tangled(ref tangled) => self.tangled(tangled),
             O::Forked(ref forked) => self.forked(forked),
+            O::Divided(ref divided) => self.divided(divided),
             O::Handed(ref handed) => self.handed(handed),
             O::Regions(ref regions) => self.regions(regions),
             O::Strict(ref strict) => self.strict(strict),
