@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Model-checks the host device's queue protocol, that between futures and the reactor, and that between uses of memory and
-# marks in streams: every interleaving of a few threads.
+# Model-checks the host device's queue protocol, that between futures and the reactor, and that between uses of memory,
+# marks in streams and conditional parts: every interleaving of a few threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom"

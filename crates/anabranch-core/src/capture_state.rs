@@ -4,6 +4,8 @@ mod capturing;
 mod condition;
 mod end;
 mod history;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod order;
 mod recapture;
 mod thread_exit;
@@ -29,7 +31,7 @@ use crate::stream::{StreamCore, StreamShared};
 use anabranch_hal::{
     Access, CaptureStatus, DevicePointer, GraphNodeHandle, Live, RecaptureRecord, Status, StreamHandle,
 };
-use anabranch_sync::{Mutex, modelled};
+use anabranch_sync::modelled;
 use history::{CapturedHistory, MissingOrder};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -60,7 +62,7 @@ pub struct CaptureState {
     recapture: Option<RecaptureRecord>,
     /// Held by [`Capturing`].
     submission: modelled::Mutex<()>,
-    inner: Mutex<Inner>,
+    inner: modelled::Mutex<Inner>,
 }
 
 /// Who ends a capture.
@@ -214,7 +216,7 @@ impl CaptureState {
             into: into.cloned(),
             recapture,
             submission: modelled::Mutex::new(ranks::CAPTURE_SUBMISSION, ()),
-            inner: Mutex::new(ranks::CAPTURE, inner),
+            inner: modelled::Mutex::new(ranks::CAPTURE, inner),
         });
         if let Whole::Capture(outer) = &capture.whole {
             outer.inner.lock().open_parts.push(Arc::downgrade(&capture));

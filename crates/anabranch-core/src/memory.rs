@@ -27,7 +27,7 @@ use crate::reaper;
 use crate::stream::{Capture, PendingWork, StreamCore, is_any_capturing};
 use crate::trace;
 use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, Capabilities, DevicePointer, ObjectHandle, PinnedFlags, Status};
-use anabranch_sync::Mutex;
+use anabranch_sync::modelled;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::fmt;
@@ -58,7 +58,7 @@ pub struct Allocation {
     /// The id of the stream that it is attached to, or `NO_STREAM`, if it is attached.
     attached_to: AtomicU64,
     /// The captures that have used it, as far as it is not known that they have ended. The last one to use it comes last.
-    captured_in: Mutex<SmallVec<[Weak<dyn Any + Send + Sync>; 1]>>,
+    captured_in: modelled::Mutex<SmallVec<[Weak<dyn Any + Send + Sync>; 1]>>,
     host_access: HostAccess,
     exclusion: Exclusion,
     label: Label,
@@ -169,7 +169,7 @@ impl Allocation {
             bytes,
             state: AtomicU8::new(origin.state()),
             attached_to: AtomicU64::new(NO_STREAM),
-            captured_in: Mutex::new(ranks::CAPTURED_IN, SmallVec::new()),
+            captured_in: modelled::Mutex::new(ranks::CAPTURED_IN, SmallVec::new()),
             origin,
             history,
             host_access: HostAccess::default(),

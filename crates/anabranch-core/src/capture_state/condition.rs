@@ -151,7 +151,7 @@ impl CaptureState {
     ///
     /// When a part ends, or a node with parts is captured, what they use moves outwards, to what they are a part of, and is there
     /// before it is gone from where it was. So it is looked for from the inside out: a use that was there before cannot be missed.
-    fn parts_conflict(&self, uses: &[(u64, Access)], counts: &dyn Fn(&InsidePart) -> bool) -> bool {
+    pub(super) fn parts_conflict(&self, uses: &[(u64, Access)], counts: &dyn Fn(&InsidePart) -> bool) -> bool {
         let open = self.inner.lock().open_parts.clone();
         open.iter().filter_map(Weak::upgrade).any(|part| part.conflicts(uses))
             || conflict(self.inner.lock().inside.iter().filter(|inside| counts(inside)).map(InsidePart::memory), uses)

@@ -12,9 +12,9 @@ use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::reaper;
 use crate::stream::{OpenStream, StreamCore};
 use anabranch_hal::{
-    Access, BackendKind, Call, Capabilities, CaptureMode, ContextFlags, ContextHandle, DeviceOrdinal, DevicePointer,
-    DeviceProperties, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Forward, Layered, Live,
-    PriorityRange, Result, StreamFlags, StreamHandle,
+    Access, BackendKind, Call, Capabilities, CaptureMode, CaptureStatus, ContextFlags, ContextHandle, DeviceOrdinal,
+    DevicePointer, DeviceProperties, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Forward,
+    Layered, Live, PriorityRange, Result, StreamFlags, StreamHandle,
 };
 use loom::sync::Mutex;
 use loom::thread;
@@ -135,6 +135,10 @@ unsafe impl Forward for Model {
         Ok(CaptureMode::Relaxed)
     }
 
+    fn stream_capture_status(&self, _: &Call<'_>, _: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
+        Ok(CaptureStatus::Active)
+    }
+
     fn stream_create(&self, _: &Call<'_>, _: StreamFlags, _: i32) -> Result<StreamHandle> {
         Ok(StreamHandle::from_raw(FIRST_HANDLE + self.created.fetch_add(1, Ordering::Relaxed)))
     }
@@ -242,6 +246,10 @@ impl World {
 
     pub(crate) fn stream(&self, number: usize) -> &OpenStream {
         &self.streams[number]
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<Allocation> {
+        &self.memory
     }
 
     /// Submits work that uses the memory.
