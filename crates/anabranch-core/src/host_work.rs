@@ -4,12 +4,11 @@ mod launches;
 
 pub use launches::{LaunchPlace, Launching};
 
+use crate::contained::contain_inside;
 use crate::error::{Error, Result};
 use crate::panics::PanicReports;
 use crate::reaper;
-use anabranch_hal::{
-    Callback, HostWork, HostWorkKey, InsideWork, InsideWorkBefore, RepeatableWork, Status, Thrown, contain,
-};
+use anabranch_hal::{Callback, HostWork, HostWorkKey, InsideWork, RepeatableWork, Status, Thrown};
 use launches::Launches;
 use std::fmt;
 use std::sync::Arc;
@@ -28,14 +27,6 @@ pub fn is_inside() -> bool {
 #[inline]
 pub fn refuse_inside(operation: &'static str) -> Result<()> {
     if is_inside() { Err(Error::driver(operation, Status::NOT_PERMITTED.into())) } else { Ok(()) }
-}
-
-/// Runs code of the program as inside of a host function. Marks that it leaks end with it.
-#[inline(always)]
-fn contain_inside<R>(run: impl FnOnce() -> R) -> Result<R, Thrown> {
-    // SAFETY: it is a variable of this function.
-    let _inside = unsafe { InsideWorkBefore::enter() };
-    contain(run)
 }
 
 /// Drops something of the program's as inside a host function, on the reaper's thread: whoever gives it up may hold

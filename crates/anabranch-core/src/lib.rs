@@ -32,6 +32,7 @@ pub mod clock;
 pub mod completion;
 pub mod conditional_part;
 pub mod conditional_setter;
+mod contained;
 pub mod context;
 pub mod device;
 pub mod device_name;

@@ -189,8 +189,13 @@ impl Drop for ModuleCore {
             // complete.
             let result = unsafe { context.driver().module_unload(&context.call(operation).of_unused(), handle) };
             drop_error::report(result.during(operation, || context.place()));
-            if let Some(closures) = closures {
-                drop_elsewhere(closures, |thrown| {
+            let Some(closures) = closures else { return };
+            // Each by itself: two that unwind when a vector drops them end the process.
+            let stages = closures.functions().iter().flat_map(|function| function.stages()).cloned();
+            let stages: Vec<_> = stages.collect();
+            drop(closures);
+            for stage in stages {
+                drop_elsewhere(stage, |thrown| {
                     drop_error::report(Err(Error::driver("dropping a kernel", panic_failure(thrown))));
                 });
             }

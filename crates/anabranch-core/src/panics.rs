@@ -2,29 +2,20 @@
 //!
 //! A panic ends where the closure was called. It is noted with the context and the streams whose work it was. The next
 //! call that synchronizes with one of these streams, or with the context, reports it once. Everything that calls or
-//! drops a closure of the program uses [`contain`]. What is dropped at a place that may hold
+//! drops a closure of the program uses [`contain`](anabranch_hal::contain). What is dropped at a place that may hold
 //! locks, or be in the middle of a change, is dropped on the reaper's thread (`host_work.rs`).
 
+use crate::contained::contain_inside;
 use crate::error::{Error, Result};
 use crate::ranks;
-use crate::thread_capture_mode::ModesBefore;
-use anabranch_hal::{Detail, Failure, InsideWorkBefore, Status, Thrown, contain};
-use anabranch_sync::{Mutex, Rank, require_none_held};
+use crate::reaper;
+use anabranch_hal::{Detail, Failure, Status, Thrown};
+use anabranch_sync::Mutex;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Calls code of the program, with no lock held, where a panic cannot be reported. The panic itself has been printed.
-#[track_caller]
-pub fn contain_quietly<R>(run: impl FnOnce() -> R) -> Option<R> {
-    require_none_held(Rank::LOWEST);
-    // SAFETY: it is a variable of this function.
-    let _before = unsafe { InsideWorkBefore::note() };
-    let _modes = ModesBefore::note();
-    contain(run).ok()
-}
 
 /// The failure that represents a panic.
 pub fn panic_failure(thrown: &Thrown) -> Failure {
@@ -51,12 +42,21 @@ struct Panic {
     message: String,
     is_reported: AtomicBool,
     /// What the program wants to have kept until then.
-    _kept: Option<Arc<dyn Any + Send + Sync>>,
+    kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Panic {
     fn new(thrown: &Thrown) -> Arc<Self> {
-        Arc::new(Self { message: thrown.message(), is_reported: AtomicBool::new(false), _kept: thrown.kept().cloned() })
+        Arc::new(Self { message: thrown.message(), is_reported: AtomicBool::new(false), kept: thrown.kept().cloned() })
+    }
+}
+
+impl Drop for Panic {
+    /// On the reaper's thread: it is dropped where work runs and where errors are made, and what is kept is the program's.
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            reaper::elsewhere(move || _ = contain_inside(|| drop(kept)));
+        }
     }
 }
 
@@ -189,7 +189,8 @@ impl PanicReports {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, PanicReports, contain};
+    use super::{MOST, PanicReports};
+    use anabranch_hal::contain;
     use std::panic::resume_unwind;
 
     fn note(reports: &PanicReports, streams: &[u64], text: &'static str) {

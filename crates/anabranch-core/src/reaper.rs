@@ -13,7 +13,7 @@
 //! No context is opened before the thread runs, and it runs until the process ends. So nothing that needs it is ever without
 //! it, and none of its work is done elsewhere.
 
-use crate::panics::contain_quietly;
+use crate::contained::contain_quietly;
 use crate::process_exit;
 use crate::ranks;
 use crate::thread_capture_mode;

@@ -153,11 +153,7 @@ impl StreamCore {
         let shared = match known {
             Some(known) => known.shared.clone(),
             None => {
-                let sequence = registry.next_sequence();
-                if sequence == 0 {
-                    context.add_stream_work();
-                }
-                let new = StreamShared::new(sequence, context.panics());
+                let new = StreamShared::new(registry.next_sequence(context), context.panics());
                 if ownership == Ownership::Owned { new } else { registry.shared_by_all(id, new) }
             }
         };

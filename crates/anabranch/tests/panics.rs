@@ -313,5 +313,50 @@ fn what_is_raised_is_kept_until_it_is_reported_or_will_not_be() {
     until("the end of a panic that will not be reported", || second.strong_count() == 0);
     assert_eq!(first.strong_count(), 1);
     assert_reported(stream.synchronize(), "synchronize", "raised", &[]);
-    assert_eq!(first.strong_count(), 0);
+    until("the end of a panic that was reported", || first.strong_count() == 0);
+}
+
+/// What unwinds when the library lets go of it.
+fn raise_what_unwinds(stream: &Stream) {
+    let raise = || {
+        let kept = Arc::new(PanicsInDrop("kept"));
+        std::panic::resume_unwind(Box::new(Raised { message: "raised".to_owned(), kept }))
+    };
+    stream.launch_host_func(raise).unwrap();
+}
+
+#[test]
+fn safety_187_what_is_kept_for_a_report_may_unwind_when_it_is_let_go() {
+    let context = host();
+    let streams: Vec<_> = (0..2).map(|_| context.create_stream().unwrap()).collect();
+    streams.iter().for_each(raise_what_unwinds);
+    let error = streams[0].synchronize().unwrap_err();
+    assert!(error.to_string().contains("raised"), "{error}");
+    // What comes behind a panic that is not reported runs.
+    let (ran, has_run) = channel();
+    raise_what_unwinds(&streams[1]);
+    streams[1].launch_host_func(move || ran.send(()).unwrap()).unwrap();
+    has_run.recv_timeout(Duration::from_secs(60)).unwrap();
+    // Two that nobody has asked for go with the context.
+    raise_what_unwinds(&streams[0]);
+    context.synchronize_unreported().unwrap();
+    drop((streams, context));
+    flush_deferred_drops();
+}
+
+#[test]
+fn safety_187_closures_of_one_module_may_unwind_when_they_are_dropped() {
+    let context = host();
+    let mut module = DualModule::new();
+    for name in ["first", "second"] {
+        let panics = [PanicsInDrop(name), PanicsInDrop(name)];
+        let [one, other] = panics;
+        let function = HostFunction::new(name, &[], move |_, _| _ = &one).then(move |_, _| _ = &other);
+        module = module.host_function(function);
+    }
+    let loaded = module.load(&context).unwrap();
+    // The library's references to the closures are the last ones.
+    drop(module);
+    drop(loaded);
+    flush_deferred_drops();
 }

@@ -273,20 +273,15 @@ fn wait_for_captured(stream: &OpenStream, earlier: &StreamCore) -> Result<bool> 
     let operation = "ordering a stream behind another";
     let context = stream.context();
     let event = RawEvent::create(earlier.context(), EventFlags::DISABLE_TIMING)?;
-    let membership = earlier.shared().membership();
-    let (capture, clock) = loop {
-        let observed = membership.observe();
+    let (capture, clock) = {
+        // The capture does not end meanwhile: NVIDIA's driver crashes if an event is recorded in a stream whose capture it ends.
+        let _submitting = earlier.shared().membership().submitting();
         let Some(capturing) = capturing(earlier) else { return Ok(false) };
         let clock = capturing.clock(earlier);
         if !earlier.record_other(&event)? {
             return Ok(true);
         }
-        // Otherwise another thread has ended the capture meanwhile, and may have begun another, which has the record.
-        if observed.is_some() && membership.observe() == observed {
-            break (capturing.capture().clone(), clock);
-        }
-        drop(capturing);
-        std::thread::yield_now();
+        (capturing.capture().clone(), clock)
     };
     let handle = stream.handle(operation)?;
     let joined = capture.join(stream, &clock, || {

@@ -18,7 +18,8 @@ use std::time::Duration;
 
 /// What a stream has for the futures that wait for it.
 pub(crate) struct StreamCompletion {
-    /// The stream's flag. It is locked while a value is queued to be written, so that values are written in ascending order.
+    /// The stream's flag. It is locked while a value is queued to be written, or an event recorded for it, so that the points of
+    /// the stream are reached in ascending order.
     flag: Mutex<Option<Flag>>,
     history: WaitHistory,
     /// The greatest value that the reactor was asked to wait for.
@@ -63,8 +64,8 @@ impl AwaitedPoint {
         let _submitting = stream.shared().membership().submitting();
         stream.refuse_while_capturing(operation)?;
         let context = stream.context();
+        let mut flag = stream.extension::<StreamCompletion>().flag.lock();
         if context.extension::<ContextCompletion>().uses_flags(context) {
-            let mut flag = stream.extension::<StreamCompletion>().flag.lock();
             if flag.is_none() {
                 *flag = Flag::take(context);
             }

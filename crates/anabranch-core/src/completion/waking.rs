@@ -1,6 +1,6 @@
 //! Calls of wakers by a reactor.
 
-use crate::panics::contain_quietly;
+use crate::contained::contain_quietly;
 use std::cell::Cell;
 use std::task::Waker;
 

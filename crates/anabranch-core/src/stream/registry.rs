@@ -12,10 +12,13 @@ use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Live, StreamHandle};
 use anabranch_sync::Mutex;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::time::Duration;
+
+/// How often it is asked, a millisecond apart, whether the last reference of a stream is still being dropped.
+const ASKED: usize = 100;
 
 const ASKING: &str = "asking for the work of ended streams";
 
@@ -23,6 +26,8 @@ const ASKING: &str = "asking for the work of ended streams";
 pub(super) struct StreamRegistry {
     /// How many there have been.
     created: AtomicU64,
+    /// The context is told of the work of its streams.
+    work: Once,
     streams: Arc<Streams>,
     /// What the objects of streams of other owners share, by the streams' ids.
     opened: Mutex<Vec<(u64, Weak<StreamShared>)>>,
@@ -78,8 +83,9 @@ impl ContextWork for StreamWork {
     }
 
     fn wait(&self) {
+        let streams = self.streams.until_none_goes();
+        // A stream that is not among them has left its event before.
         let last_ended = self.streams.ended.last_number();
-        let streams = self.streams.all();
         let events: Vec<_> = streams.iter().filter_map(|stream| stream.pending_event()).collect();
         for event in &events {
             // Of what cannot be waited for, such as the work of a lost context, nothing is known.
@@ -162,12 +168,13 @@ impl EndedStreams {
         self.are_reached(driver, context);
         if count > self.sweep_at.load(Ordering::Relaxed) {
             let call = Call::new(context, ASKING);
-            let mut asked = std::mem::take(&mut *self.events.lock());
-            asked.retain(|&(_, event)| is_pending(driver, &call, event));
+            // They stay in the list meanwhile: others look at which numbers are there.
+            let asked: Vec<_> = self.events.lock().iter().copied().collect();
+            let is_reached = |&(_, event): &(u64, EventHandle)| !is_pending(driver, &call, event);
+            let reached: HashSet<u64> = asked.into_iter().filter(is_reached).map(|(number, _)| number).collect();
             let mut events = self.events.lock();
-            asked.append(&mut events);
-            self.sweep_at.store((asked.len() * 2).max(64), Ordering::Relaxed);
-            *events = asked;
+            events.retain(|(number, _)| !reached.contains(number));
+            self.sweep_at.store((events.len() * 2).max(64), Ordering::Relaxed);
         }
     }
 }
@@ -194,7 +201,7 @@ impl Default for StreamRegistry {
             is_asking: AtomicBool::new(false),
         };
         let opened = Mutex::new(ranks::OPENED_STREAMS, Vec::new());
-        Self { created: AtomicU64::new(0), streams: Arc::new(Streams { live, ended }), opened }
+        Self { created: AtomicU64::new(0), work: Once::new(), streams: Arc::new(Streams { live, ended }), opened }
     }
 }
 
@@ -215,9 +222,25 @@ impl Streams {
     }
 }
 
+impl Streams {
+    /// The streams that still have references, when the last reference of none is being dropped. If that takes long, perhaps because
+    /// this thread drops it, they are taken as they are.
+    fn until_none_goes(&self) -> Vec<Arc<StreamCore>> {
+        for _ in 0..ASKED {
+            if let Some(streams) = self.unless_one_goes() {
+                return streams;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.all()
+    }
+}
+
 impl StreamRegistry {
-    /// The number of a new stream among those of its context, from 0.
-    pub(super) fn next_sequence(&self) -> u64 {
+    /// The number of a new stream among those of its context, from 0. Called before there can be work in the stream: the context
+    /// knows of it from here on, whichever of several threads makes the first stream.
+    pub(super) fn next_sequence(&self, context: &ContextCore) -> u64 {
+        self.work.call_once(|| context.add_stream_work());
         self.created.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -297,8 +320,8 @@ impl ContextCore {
         Ok(())
     }
 
-    /// Lets the context know of the work of its streams. Called with the first of them.
-    pub(super) fn add_stream_work(&self) {
+    /// Lets the context know of the work of its streams.
+    fn add_stream_work(&self) {
         let streams = self.extension::<StreamRegistry>().streams.clone();
         let (driver, context) = (self.shared_driver().clone(), self.handle());
         self.add_work(Arc::new(StreamWork { streams, driver, context }));
