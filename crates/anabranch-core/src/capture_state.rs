@@ -321,13 +321,6 @@ impl CaptureState {
         clock: &CapturedClock,
         wait: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        // As if work were submitted to the origin, so that the capture does not end meanwhile: NVIDIA's driver crashes if a stream waits
-        // for an event of a capture that it ends. A member keeps the capture from ending by its own membership.
-        let is_member = stream.shared().membership().is_of(&**self);
-        let origin = if is_member { None } else { self.find_stream(self.origin, stream) };
-        // Of a capture that has ended, the stream may be the origin itself.
-        let origin = origin.filter(|origin| !Arc::ptr_eq(origin.shared(), stream.shared()));
-        let _submitting = origin.as_ref().map(|origin| origin.shared().membership().submitting());
         // Before the lock of the sync event, which submissions to other streams may need.
         let _exclusive =
             stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, "joining a capture"))?;

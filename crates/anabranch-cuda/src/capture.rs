@@ -1,5 +1,6 @@
 //! Capture (Driver API, group STREAM).
 
+use crate::capture_ends::{self, unless_a_capture_ends};
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::cuda_types::*;
@@ -67,8 +68,10 @@ impl CudaDriver {
 impl Captures for CudaDriver {
     fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
-        // SAFETY: the stream is live, as its type says.
-        check(unsafe { self.functions.cuStreamBeginCapture(raw_stream(stream), raw_mode(mode)) })
+        capture_ends::begin(stream, || {
+            // SAFETY: the stream is live, as its type says.
+            check(unsafe { self.functions.cuStreamBeginCapture(raw_stream(stream), raw_mode(mode)) })
+        })
     }
 
     unsafe fn stream_begin_capture_to_graph(
@@ -81,17 +84,19 @@ impl Captures for CudaDriver {
     ) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let dependencies = RawDependencies::new(dependencies);
-        // SAFETY: stream and graph are live, as their types say, and the caller promises that the nodes exist until the
-        // capture ends; there are as many nodes as stated, and as many data or none.
-        check(unsafe {
-            self.functions.cuStreamBeginCaptureToGraph(
-                raw_stream(stream),
-                raw_graph(graph),
-                dependencies.nodes.as_ptr(),
-                dependencies.data(),
-                dependencies.nodes.len(),
-                raw_mode(mode),
-            )
+        capture_ends::begin(stream, || {
+            // SAFETY: stream and graph are live, as their types say, and the caller promises that the nodes exist until the
+            // capture ends; there are as many nodes as stated, and as many data or none.
+            check(unsafe {
+                self.functions.cuStreamBeginCaptureToGraph(
+                    raw_stream(stream),
+                    raw_graph(graph),
+                    dependencies.nodes.as_ptr(),
+                    dependencies.data(),
+                    dependencies.nodes.len(),
+                    raw_mode(mode),
+                )
+            })
         })
     }
 
@@ -105,31 +110,35 @@ impl Captures for CudaDriver {
     ) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let data = record.as_raw().cast_mut().cast();
-        // SAFETY: stream and graph are live, as their types say. The caller promises that the record, which the function takes,
-        // exists until the capture ends.
-        check(unsafe {
-            self.functions.cuStreamBeginRecaptureToGraph(
-                raw_stream(stream),
-                raw_mode(mode),
-                raw_graph(graph),
-                Some(recaptured),
-                data,
-            )
+        capture_ends::begin(stream, || {
+            // SAFETY: stream and graph are live, as their types say. The caller promises that the record, which the function takes,
+            // exists until the capture ends.
+            check(unsafe {
+                self.functions.cuStreamBeginRecaptureToGraph(
+                    raw_stream(stream),
+                    raw_mode(mode),
+                    raw_graph(graph),
+                    Some(recaptured),
+                    data,
+                )
+            })
         })
     }
 
     fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let mut graph = ptr::null_mut();
-        // SAFETY: the stream is live, as its type says.
-        check(unsafe { self.functions.cuStreamEndCapture(raw_stream(stream), &mut graph) })?;
+        capture_ends::end(stream, || {
+            // SAFETY: the stream is live, as its type says.
+            check(unsafe { self.functions.cuStreamEndCapture(raw_stream(stream), &mut graph) })
+        })?;
         // A null graph means that the capture was invalidated, where the driver does not answer an error.
         if graph.is_null() { Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)) } else { Ok(graph_handle(graph)) }
     }
 
     fn stream_capture_status(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
         let _bound = self.bind_for_stream(call.context, stream)?;
-        self.raw_capture_status(stream)
+        unless_a_capture_ends(|| self.raw_capture_status(stream))
     }
 
     fn stream_capture_info(

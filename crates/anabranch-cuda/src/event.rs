@@ -1,5 +1,6 @@
 //! Events (Driver API, group EVENT).
 
+use crate::capture_ends::{is_any_in_progress, unless_a_capture_ends};
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
@@ -7,7 +8,8 @@ use crate::ffi::cuda_types::CUipcEventHandle;
 use crate::handles::{event_handle, raw_event, raw_stream, signed, unsigned};
 use crate::host_work;
 use anabranch_hal::{
-    Call, EventFlags, EventHandle, EventRecordFlags, Events, InterprocessEventHandle, Live, Result, StreamHandle,
+    Call, EventFlags, EventHandle, EventRecordFlags, Events, InterprocessEventHandle, Live, Result, Status,
+    StreamHandle,
 };
 use std::ptr;
 
@@ -23,7 +25,7 @@ impl Events for CudaDriver {
     unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: the caller promises that the event exists, and that this is the last use of it.
-        check(unsafe { self.functions.cuEventDestroy(raw_event(event)) })
+        unless_a_capture_ends(|| check(unsafe { self.functions.cuEventDestroy(raw_event(event)) }))
     }
 
     #[inline]
@@ -37,13 +39,14 @@ impl Events for CudaDriver {
         self.call_on_stream(call.context, stream, move || {
             let (event, stream) = (raw_event(event), raw_stream(stream));
             // SAFETY: event and stream are live, as their types say; the driver refuses flags that it does not know.
-            check(unsafe {
+            let record = || unsafe {
                 if flags.is_empty() {
                     self.functions.cuEventRecord(event, stream)
                 } else {
                     self.functions.cuEventRecordWithFlags(event, stream, flags.bits())
                 }
-            })
+            };
+            unless_a_capture_ends(|| check(record()))
         })
     }
 
@@ -51,7 +54,7 @@ impl Events for CudaDriver {
     fn event_query(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         let result = self.call_on_handle(call.context, move || {
             // SAFETY: the event is live, as its type says.
-            check(unsafe { self.functions.cuEventQuery(raw_event(event)) })
+            unless_a_capture_ends(|| check(unsafe { self.functions.cuEventQuery(raw_event(event)) }))
         });
         host_work::observe(call.context.handle(), result)
     }
@@ -59,6 +62,13 @@ impl Events for CudaDriver {
     #[inline]
     fn event_synchronize(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
+        if is_any_in_progress() {
+            // One that was captured fails here. For others it is waited below, beside ends of captures.
+            match self.event_query(call, event) {
+                Err(failure) if failure.status == Status::NOT_READY => {}
+                queried => return queried,
+            }
+        }
         // SAFETY: the event is live, as its type says.
         host_work::observe(call.context.handle(), check(unsafe { self.functions.cuEventSynchronize(raw_event(event)) }))
     }
@@ -66,8 +76,9 @@ impl Events for CudaDriver {
     fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
         let _bound = self.bind_for_handle(call.context)?;
         let mut milliseconds = 0.0;
+        let (start, end) = (raw_event(start), raw_event(end));
         // SAFETY: both events are live, as their types say.
-        check(unsafe { self.functions.cuEventElapsedTime(&mut milliseconds, raw_event(start), raw_event(end)) })?;
+        unless_a_capture_ends(|| check(unsafe { self.functions.cuEventElapsedTime(&mut milliseconds, start, end) }))?;
         Ok(milliseconds)
     }
 

@@ -60,6 +60,7 @@
 mod absence;
 mod binding;
 mod capture;
+mod capture_ends;
 mod context;
 mod device;
 mod driver;

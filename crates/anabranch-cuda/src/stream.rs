@@ -5,6 +5,7 @@ pub(crate) mod values;
 
 pub(crate) use attribute::{raw_window, read_window};
 
+use crate::capture_ends::unless_a_capture_ends;
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
@@ -31,7 +32,7 @@ impl Streams for CudaDriver {
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         // SAFETY: the caller promises that the stream exists, and that this is the last use of it.
-        check(unsafe { self.functions.cuStreamDestroy(raw_stream(stream)) })
+        unless_a_capture_ends(|| check(unsafe { self.functions.cuStreamDestroy(raw_stream(stream)) }))
     }
 
     #[inline]
@@ -63,7 +64,7 @@ impl Streams for CudaDriver {
         self.call_on_stream(call.context, stream, move || {
             let (stream, event) = (raw_stream(stream), raw_event(event));
             // SAFETY: stream and event are live, as their types say; the driver refuses flags that it does not know.
-            check(unsafe { self.functions.cuStreamWaitEvent(stream, event, flags.bits()) })
+            unless_a_capture_ends(|| check(unsafe { self.functions.cuStreamWaitEvent(stream, event, flags.bits()) }))
         })
     }
 

@@ -274,7 +274,7 @@ fn wait_for_captured(stream: &OpenStream, earlier: &StreamCore) -> Result<bool> 
     let context = stream.context();
     let event = RawEvent::create(earlier.context(), EventFlags::DISABLE_TIMING)?;
     let (capture, clock) = {
-        // The capture does not end meanwhile: NVIDIA's driver crashes if an event is recorded in a stream whose capture it ends.
+        // The capture does not end meanwhile, so that the record is one in this capture.
         let _submitting = earlier.shared().membership().submitting();
         let Some(capturing) = capturing(earlier) else { return Ok(false) };
         let clock = capturing.clock(earlier);
