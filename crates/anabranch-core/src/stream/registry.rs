@@ -220,9 +220,7 @@ impl Streams {
         let is_known = found.iter().all(|(stream, is_gone)| stream.is_some() || *is_gone);
         is_known.then(|| found.into_iter().filter_map(|(stream, _)| stream).collect())
     }
-}
 
-impl Streams {
     /// The streams that still have references, when the last reference of none is being dropped. If that takes long, perhaps because
     /// this thread drops it, they are taken as they are.
     fn until_none_goes(&self) -> Vec<Arc<StreamCore>> {
