@@ -19,7 +19,8 @@
 //!
 //! With the feature `tracing`, a subscriber gets all that the library reports meanwhile.
 //!
-//! `ANABRANCH_PROGRAMS` says how many programs are run in all, and `PROPTEST_RNG_SEED` which. With `ANABRANCH_PROGRAMS_ON_CUDA`
+//! `ANABRANCH_PROGRAMS` says how many programs are run in all, and `PROPTEST_RNG_SEED` which. `ANABRANCH_PROGRAM` is the number of the
+//! only one that each test runs, and prints. With `ANABRANCH_PROGRAMS_ON_CUDA`
 //! they run on a CUDA device, without what is for host devices only. With `--nocapture` the tests say how often programs did
 //! what they may be kept from.
 
@@ -147,9 +148,15 @@ fn run_programs(strategy: impl Strategy<Value = Program>, run: impl FnMut(&Progr
     let watchdog = Watchdog::new(seed);
     let run = RefCell::new(run);
     let (programs, failed) = (Cell::new(0), Cell::new(false));
+    let only = std::env::var("ANABRANCH_PROGRAM").ok().map(|number| number.parse::<u64>().unwrap());
     let result = TestRunner::new(config).run(&strategy, |program| {
         if !failed.get() {
             programs.set(programs.get() + 1);
+            match only {
+                Some(only) if only != programs.get() => return Ok(()),
+                Some(only) => println!("program {only}: {program:#?}"),
+                None => {}
+            }
         }
         // Not every run of a program that is wrong goes wrong.
         for _ in 0..if failed.get() { RUNS_OF_A_SHORTER_ONE } else { 1 } {
