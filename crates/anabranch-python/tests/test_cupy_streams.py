@@ -455,14 +455,18 @@ from anabranch.cupy import cuda
 stream = cuda.Stream(non_blocking=True)
 started = threading.Event()
 stream.launch_host_func(lambda _: (started.set(), threading.Event().wait()), None)
+# A pipe, because interrupts inside of locks of `threading` become other errors.
+reader, writer = os.pipe()
 def interrupt():
-    started.wait()
-    os.kill(os.getpid(), signal.SIGINT)
+    while os.read(reader, 1):
+        os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+started.wait()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for wait in (stream.synchronize, stream.record().synchronize, cuda.Device().synchronize):
     try:
         # It may come before the wait.
-        threading.Thread(target=interrupt, daemon=True).start()
+        os.write(writer, b"x")
         wait()
     except KeyboardInterrupt:
         print("interrupted", flush=True)
