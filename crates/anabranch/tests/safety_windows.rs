@@ -91,7 +91,7 @@ fn poll(future: &mut Completion) -> bool {
     Pin::new(future).poll(&mut Task::from_waker(Waker::noop())).is_ready()
 }
 
-/// Sets a flag if it is dropped before it is told that it may be.
+/// Counts if it is dropped before the kernel has run.
 struct Early {
     has_run: Arc<AtomicBool>,
     early: Arc<AtomicUsize>,

@@ -8,10 +8,10 @@ use crate::captured::Effect;
 use crate::edited;
 use crate::environment::{LENGTH, is_on_cuda};
 use crate::tally::note;
-use crate::world::{Number, Words, World};
+use crate::world::{Number, Words, World, another_object, new_event};
 use anabranch::{
-    Buffer, CaptureMode, CaptureStatus, Context, Event, EventFlags, ExecutableGraph, Node, NodeWork, PinnedBuffer,
-    Result, Signal, Stream, WaitCondition,
+    Buffer, CaptureMode, CaptureStatus, Context, Event, ExecutableGraph, Node, NodeWork, PinnedBuffer, Result, Signal,
+    Stream, WaitCondition,
 };
 use futures::FutureExt;
 use proptest::prelude::*;
@@ -220,10 +220,6 @@ struct Fork {
     gates: Vec<Signal>,
 }
 
-fn new_event(context: &Context) -> Event {
-    context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap()
-}
-
 /// Queues a fill or a copy. `None`: there is none such.
 fn queue(stream: &Stream, memories: &mut [Slot], work: edited::Work) -> Result<Option<Effect>> {
     let Some(from) = work.from else {
@@ -390,11 +386,7 @@ impl Fork {
                 Self::done(waits, "waits for streams beside captures", "waits for streams beside captures refused");
             }
             Step::Renew { event, of } => {
-                let new = of.and_then(|of| {
-                    let mut graph = self.context.create_graph().unwrap();
-                    let node = graph.add((), NodeWork::event_wait(&self.events[of])).unwrap();
-                    graph.node_event(node).unwrap()
-                });
+                let new = of.map(|of| another_object(&self.context, &self.events[of]));
                 self.events[event] = new.unwrap_or_else(|| new_event(&self.context));
             }
             Step::Meet { event, wait } => {

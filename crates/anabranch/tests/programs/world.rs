@@ -82,12 +82,12 @@ pub(crate) struct World<'e> {
     pub(crate) shared: Vec<Arc<Shared>>,
 }
 
-fn new_event(context: &Context) -> Event {
+pub(crate) fn new_event(context: &Context) -> Event {
     context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap()
 }
 
 /// Another object for an event.
-fn another_object(context: &Context, event: &Event) -> Event {
+pub(crate) fn another_object(context: &Context, event: &Event) -> Event {
     note("another object for an event");
     let mut graph = context.create_graph().unwrap();
     let node = graph.add((), NodeWork::event_wait(event)).unwrap();
