@@ -85,6 +85,15 @@ pub enum Origin {
     Borrowed,
     /// From somebody else, who frees it.
     Foreign(Keeper),
+    /// From somebody else, who frees it, as a part or all of memory that is there already, and that has its uses when it is dropped.
+    Part {
+        /// The memory.
+        of: Arc<Allocation>,
+        /// What keeps the part.
+        keeper: Keeper,
+        /// The uses of the part. They are those of the memory, too, before this is dropped.
+        history: Arc<AccessHistory>,
+    },
     /// From the graph of that id, to which the node was added by hand, and whose launches allocate it.
     Graph(u64),
     /// From a graph, as before, but the allocation was captured. Only work of the same capture uses it, because that work is
@@ -182,6 +191,21 @@ impl Allocation {
     #[track_caller]
     pub fn foreign(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, keeper: Keeper) -> Self {
         Self::new(context, address, bytes, Origin::Foreign(keeper))
+    }
+
+    /// Takes memory of somebody else, who frees it, which is a part or all of memory that is there already. When its history is gone,
+    /// that memory has the uses that are not complete.
+    #[track_caller]
+    pub fn part(
+        context: &Arc<ContextCore>,
+        address: DevicePointer,
+        bytes: usize,
+        of: Arc<Self>,
+        keeper: Keeper,
+    ) -> (Self, Weak<AccessHistory>) {
+        let history = Arc::new(AccessHistory::default());
+        let uses = Arc::downgrade(&history);
+        (Self::new(context, address, bytes, Origin::Part { of, keeper, history }), uses)
     }
 
     /// Allocates plain device memory, whose contents are unspecified.
@@ -283,7 +307,10 @@ impl Allocation {
     /// Which streams use it.
     #[inline(always)]
     pub fn history(&self) -> &AccessHistory {
-        &self.history
+        match &self.origin {
+            Origin::Part { history, .. } => history,
+            _ => &self.history,
+        }
     }
 
     /// Which accesses of the host and of graph launches are in progress.
@@ -438,6 +465,9 @@ impl Drop for Allocation {
             Origin::Graph(_) | Origin::Borrowed => return,
             _ => {}
         }
+        if let Origin::Part { of, history, .. } = &self.origin {
+            history.pending().into_iter().for_each(|last| of.history().begin_after(last));
+        }
         let history = std::mem::take(&mut self.history);
         let origin = std::mem::replace(&mut self.origin, Origin::Plain);
         let (address, bytes) = (self.address, self.bytes);
@@ -472,6 +502,12 @@ fn free(
         }
         Origin::Foreign(keeper) => {
             attempt_behind(pending(history), move || drop(keeper));
+            return Ok(());
+        }
+        Origin::Part { of, keeper, history } => {
+            let mut work = PendingWork::default();
+            history.pending().iter().for_each(|last| work.add(&last.stream));
+            attempt_behind(work, move || drop((keeper, of)));
             return Ok(());
         }
         Origin::Registered(keeper) => {

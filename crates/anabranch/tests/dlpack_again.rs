@@ -66,6 +66,46 @@ fn buffers_of_the_same_memory_outlive_each_other() {
 }
 
 #[test]
+fn safety_188_uses_of_a_buffer_follow_those_of_all_earlier_buffers_of_the_same_memory() {
+    let context = checked_host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    for (is_whole, drops) in [(true, 0), (true, 1), (true, 2), (false, 0), (false, 1), (false, 2)] {
+        let mut memory = vec![1u32; 8];
+        let at: *mut c_void = memory.as_mut_ptr().cast();
+        let import = |is_whole: bool| {
+            let (offset, length) = if is_whole { (0, 8) } else { (8, 3) };
+            let place = |theirs: &mut Theirs| {
+                theirs.tensor.dl_tensor.data = at;
+                theirs.tensor.dl_tensor.byte_offset = offset;
+            };
+            let (tensor, _) = Theirs::tensor(Vec::new(), &[length], place);
+            tensor.into_buffer::<u32>(&context, None).unwrap()
+        };
+        let first = import(true);
+        let mut second = import(is_whole);
+        let first = (drops != 1).then_some(first);
+        let signal = hold(&context, &stream);
+        stream.fill(&mut second, 5u32).unwrap();
+        let second = (drops != 2).then_some(second);
+        let third = import(is_whole);
+        // A moment later, so that a use that does not wait is seen.
+        let opening = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            signal.set(1);
+        });
+        assert!(other.download(&third).unwrap().iter().all(|&word| word == 5), "{is_whole} {drops}");
+        opening.join().unwrap();
+        drop((first, second, third));
+        let report = || context.device().memory_report().unwrap();
+        until("the memory is given back", || {
+            flush_deferred_drops();
+            report().allocations.is_empty()
+        });
+        assert!(report().findings.is_empty(), "{:?}", report());
+    }
+}
+
+#[test]
 fn a_tensor_of_which_an_earlier_one_has_a_part_is_refused_meanwhile() {
     let context = host();
     let mut memory = vec![1u32; 8];

@@ -13,7 +13,6 @@ use anabranch_core::host_work::refuse_inside;
 use anabranch_core::keeper::Keeper;
 use anabranch_core::memory::{Allocation, MemoryAccess, byte_size};
 use anabranch_hal::{Access, BackendKind, DevicePointer, Status};
-use smallvec::SmallVec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -29,7 +28,8 @@ impl ManagedTensor {
     ///
     /// On the software device, memory of the host is used where it is, and the tensor is deleted when the context is idle. Several
     /// tensors may have the same memory, or parts of the first one's: uses of each buffer follow those of earlier buffers that were
-    /// submitted before the import, and no later ones. A GPU uses its own memory, and memory that is managed or pinned; for other
+    /// submitted before the import, and later ones need not. This is so for memory that nobody has registered in another way, and for
+    /// buffers of one [`Instance`](crate::Instance): for others, pass a stream behind that work, or wait for it. A GPU uses its own memory, and memory that is managed or pinned; for other
     /// memory of the host, see
     /// [`Context::register_pinned_raw_parts`].
     ///
@@ -166,7 +166,7 @@ impl ManagedTensor {
 }
 
 /// Lets uses of memory follow work with a tensor that this library has exported, which nobody has passed on.
-pub(super) fn follow(memory: &Allocation, pending: SmallVec<[LastUse; 3]>) -> Result<()> {
+pub(super) fn follow(memory: &Allocation, pending: impl IntoIterator<Item = LastUse>) -> Result<()> {
     for earlier in pending {
         if memory.context().require_same_driver(earlier.stream.context(), IMPORTING).is_ok() {
             memory.history().begin_after(earlier);

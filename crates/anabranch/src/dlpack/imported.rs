@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::ranks;
 use crate::trace;
+use anabranch_core::access::AccessHistory;
 use anabranch_core::keeper::Keeper;
 use anabranch_core::memory::{Allocation, HostRange};
 use anabranch_core::reaper::comes_about;
@@ -19,6 +20,33 @@ use std::time::Duration;
 struct Imported {
     end: u64,
     memory: Weak<Allocation>,
+    parts: Parts,
+}
+
+/// What further tensors have of the memory.
+#[derive(Default)]
+struct Parts {
+    /// Where they begin and end, and their uses.
+    parts: Vec<(u64, u64, Weak<AccessHistory>)>,
+    /// With so many, those that are gone are forgotten.
+    most: usize,
+}
+
+impl Parts {
+    fn insert(&mut self, wanted: Wanted, uses: Weak<AccessHistory>) {
+        if self.parts.len() >= self.most {
+            self.parts.retain(|(.., uses)| uses.strong_count() > 0);
+            self.most = (2 * self.parts.len()).max(FEW);
+        }
+        self.parts.push((wanted.begin, wanted.end, uses));
+    }
+
+    /// The histories of those that overlap a range. The memory has the uses of those that are gone.
+    fn overlapping(&self, wanted: Wanted) -> Vec<Arc<AccessHistory>> {
+        let overlaps = |begin: u64, end: u64| begin < wanted.end && wanted.begin < end;
+        let overlapping = self.parts.iter().filter(|&&(begin, end, _)| overlaps(begin, end));
+        overlapping.filter_map(|(.., uses)| uses.upgrade()).collect()
+    }
 }
 
 impl Imported {
@@ -51,10 +79,12 @@ impl Ranges {
         before.map(|(&(_, begin), imported)| (begin, imported)).take_while(move |(_, imported)| begin < imported.end)
     }
 
-    /// The memory of the range that contains one.
-    fn containing(&self, wanted: Wanted) -> Option<Arc<Allocation>> {
+    /// The range that contains one, and its memory.
+    fn containing(&mut self, wanted: Wanted) -> Option<(&mut Imported, Arc<Allocation>)> {
         let contains = |(begin, imported): &(u64, &Imported)| *begin <= wanted.begin && wanted.end <= imported.end;
-        self.overlapping(wanted).find(contains).and_then(|(_, imported)| imported.memory.upgrade())
+        let (begin, imported) = self.overlapping(wanted).find(contains)?;
+        let memory = imported.memory.upgrade()?;
+        Some((self.ranges.get_mut(&(wanted.driver, begin))?, memory))
     }
 
     /// Enters a range, in the place of those that it overlaps, which are registered no more.
@@ -67,7 +97,8 @@ impl Ranges {
             self.ranges.retain(|_, imported| imported.is_in_use());
             self.most = (2 * self.ranges.len()).max(FEW);
         }
-        self.ranges.insert((wanted.driver, wanted.begin), Imported { end: wanted.end, memory: Arc::downgrade(memory) });
+        let imported = Imported { end: wanted.end, memory: Arc::downgrade(memory), parts: Parts::default() };
+        self.ranges.insert((wanted.driver, wanted.begin), imported);
     }
 }
 
@@ -100,12 +131,15 @@ pub(super) fn of_host(
         // Registering is reported above, with nothing locked.
         let whole = trace::Whole::begin();
         let mut imported = IMPORTED.lock();
-        if let Some(earlier) = imported.containing(wanted) {
-            drop((imported, whole));
-            let pending = earlier.history().pending();
+        if let Some((entry, earlier)) = imported.containing(wanted) {
+            // Parts first: what they were used for is known of the memory when they are gone.
+            let mut histories = entry.parts.overlapping(wanted);
             // The memory is registered, and what it was registered for is kept, as long as this.
-            let memory = Allocation::foreign(context.core(), address, bytes, Keeper::new((keeper, earlier)));
-            follow(&memory, pending)?;
+            let (memory, uses) = Allocation::part(context.core(), address, bytes, Arc::clone(&earlier), keeper);
+            entry.parts.insert(wanted, uses);
+            drop((imported, whole));
+            let pending: Vec<_> = histories.drain(..).flat_map(|history| history.pending()).collect();
+            follow(&memory, pending.into_iter().chain(earlier.history().pending()))?;
             return Ok(ControlFlow::Break(Arc::new(if is_read_only { memory.read_only() } else { memory })));
         }
         // SAFETY: the tensor, which the keeper has, keeps the memory allocated. Whoever took the tensor promised who uses it.

@@ -30,7 +30,7 @@ fn managed<'a, T: Pod>(
 ) -> Result<BatchRange<'a>> {
     let memory = slice.allocation();
     // The driver knows what memory of others is.
-    if !matches!(memory.origin(), Origin::Managed | Origin::Foreign(_)) {
+    if !matches!(memory.origin(), Origin::Managed | Origin::Foreign(_) | Origin::Part { .. }) {
         return Err(Error::argument(Status::INVALID_VALUE, operation, "the memory is not managed")
             .with_hint("use Context::allocate_managed; other memory stays where it is"));
     }
