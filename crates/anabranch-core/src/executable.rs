@@ -503,7 +503,7 @@ impl ExecutableCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, for nodes that fill memory whose allocation was captured,
     /// and if the node does not belong to the graph that this executable graph was made from; `CUDA_ERROR_NOT_SUPPORTED (801)` to
-    /// disable a fill node without [`Capabilities::DISABLED_NODES_BESIDE_CONTEXTS`](anabranch_hal::Capabilities).
+    /// disable fills, or nodes beside conditional ones, without [`Capabilities::DISABLED_NODES_BESIDE_CONTEXTS`](anabranch_hal::Capabilities).
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";
@@ -512,7 +512,7 @@ impl ExecutableCore {
         let handle = source.node(node, operation)?;
         source.refuse_initializer(handle, state.is_updated, operation)?;
         if !enabled {
-            self.refuse_to_disable_fill(handle, operation)?;
+            self.refuse_to_disable(handle, state.traits, operation)?;
         }
         state.had_disabled_nodes |= !enabled;
         // SAFETY: the node does what it did before, or nothing, and what it refers to is retained. It does not write memory that

@@ -65,8 +65,9 @@ bitflags! {
         const EXTERNAL_MEMORY = 1 << 28;
         /// Timeline semaphores that another API or process has exported, by POSIX file descriptors.
         const EXTERNAL_SEMAPHORES = 1 << 29;
-        /// A graph of which a node has been disabled runs in its turn, even behind work of other contexts. Without it, the library
-        /// disables no fill nodes, and refuses to launch such a graph while the device has other contexts or green contexts.
+        /// A graph of which a node has been disabled runs in its turn, even behind work of other contexts, and if it has conditional
+        /// nodes. Without it, the library disables no fill nodes and none of a graph with conditional nodes, and refuses to launch a
+        /// graph with a disabled node while the device has other contexts or green contexts.
         const DISABLED_NODES_BESIDE_CONTEXTS = 1 << 30;
     }
 }

@@ -6,7 +6,8 @@ mod common;
 
 use anabranch::hal::*;
 use anabranch::{
-    Buffer, Context, ContextFlags, ExecutableGraph, Instance, Node, NodeWork, Status, Stream, flush_deferred_drops,
+    Buffer, ConditionalKind, Context, ContextFlags, ExecutableGraph, Instance, Node, NodeWork, Status, Stream,
+    flush_deferred_drops,
 };
 use common::{hold, host, until};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ unsafe impl Forward for Early {
 fn early(device: &str) -> Context {
     let wrap = |inner| Arc::new(Layered(Early(inner))) as Arc<dyn Driver>;
     let instance =
-        Instance::builder().cuda(false).isolated().host_devices(3).host_check_memory(true).wrap(wrap).build().unwrap();
+        Instance::builder().cuda(false).isolated().host_devices(4).host_check_memory(true).wrap(wrap).build().unwrap();
     instance.device(device).unwrap().context().unwrap()
 }
 
@@ -132,6 +133,25 @@ fn safety_139_a_fill_node_is_not_disabled() {
     assert!(executable.is_node_enabled(node).unwrap());
     executable.launch(&stream).unwrap();
     assert_eq!(stream.download(&buffer).unwrap(), [2; 4]);
+}
+
+#[test]
+fn safety_189_no_node_beside_a_conditional_one_is_disabled() {
+    let context = early("host:3");
+    let stream = context.create_stream().unwrap();
+    let (mut buffer, zeros) = (stream.upload(&[1u32; 4]).unwrap(), stream.upload(&[0u32; 4]).unwrap());
+    let mut graph = context.create_graph().unwrap();
+    let copy = graph.add((), NodeWork::copy(&mut buffer, &zeros).unwrap()).unwrap();
+    let value = graph.create_conditional(Some(0)).unwrap();
+    let conditional = graph.add_conditional(copy, value, ConditionalKind::If, 1).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let refused = executable.set_node_enabled(copy, false).unwrap_err();
+    assert_eq!(refused.status(), Status::NOT_SUPPORTED, "{refused}");
+    // The driver's answer for a node that can never be disabled stays what it is.
+    assert_eq!(executable.set_node_enabled(conditional, false).unwrap_err().status(), Status::INVALID_VALUE);
+    executable.set_node_enabled(copy, true).unwrap();
+    executable.launch(&stream).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [0; 4]);
 }
 
 #[test]

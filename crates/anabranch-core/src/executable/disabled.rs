@@ -2,6 +2,7 @@
 
 use super::{ExecutableCore, LAUNCHING, State};
 use crate::error::{Error, Result, ResultExt};
+use crate::graph_traits::GraphTraits;
 use anabranch_hal::{Capabilities, GraphNodeHandle, GraphNodeKind, Live, Status};
 
 impl ExecutableCore {
@@ -17,25 +18,39 @@ impl ExecutableCore {
             .at(self.source.place()))
     }
 
-    /// Refuses to disable a fill node, if the driver is not known to keep the order of what is left: NVIDIA's driver (CUDA 13.0) runs
-    /// graphs that begin with a disabled fill before the event that the stream waits for, and what comes behind them before them.
-    pub(super) fn refuse_to_disable_fill(
+    /// Refuses to disable a node, if the driver is not known to run what is left. NVIDIA's driver (CUDA 13.0) runs graphs that begin
+    /// with a disabled fill before the event that the stream waits for, and what comes behind them before them; and it loses the
+    /// context, now and then, by two launches of a graph that begins with a disabled node before a conditional one.
+    pub(super) fn refuse_to_disable(
         &self,
         node: Live<'_, GraphNodeHandle>,
+        traits: GraphTraits,
         operation: &'static str,
     ) -> Result<()> {
         let context = &self.context;
         if context.device().can(Capabilities::DISABLED_NODES_BESIDE_CONTEXTS) {
             return Ok(());
         }
+        let refuse = |message: &str, hint| {
+            Err(Error::argument(Status::NOT_SUPPORTED, operation, message).with_hint(hint).at(self.source.place()))
+        };
         let kind = context.driver().graph_node_kind(&context.call(operation), node);
-        if kind.during(operation, || self.source.place())? != GraphNodeKind::FILL {
+        let kind = kind.during(operation, || self.source.place())?;
+        // The driver refuses others.
+        let can_be_disabled = [GraphNodeKind::KERNEL, GraphNodeKind::COPY, GraphNodeKind::FILL].contains(&kind);
+        if traits.has_conditions && can_be_disabled {
+            return refuse(
+                "the driver may fail to run a graph of which a node is disabled and another one is conditional",
+                "make the node's work conditional too, or launch it in a graph of its own",
+            );
+        }
+        if kind != GraphNodeKind::FILL {
             return Ok(());
         }
-        let message = "the driver does not keep the order of graphs of which a fill node is disabled";
-        Err(Error::argument(Status::NOT_SUPPORTED, operation, message)
-            .with_hint("fill by a kernel, or give the node memory that nothing else uses")
-            .at(self.source.place()))
+        refuse(
+            "the driver does not keep the order of graphs of which a fill node is disabled",
+            "fill by a kernel, or give the node memory that nothing else uses",
+        )
     }
 
     /// Refuses to launch a graph of which a node has been disabled, if its work may come behind work of another context and the driver

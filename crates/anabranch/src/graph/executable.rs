@@ -165,12 +165,14 @@ impl ExecutableGraph {
     /// NVIDIA's driver may run a graph of which a node has been disabled before work of other contexts that it comes behind. On its
     /// devices, which lack [`DISABLED_NODES_BESIDE_CONTEXTS`](crate::Capabilities::DISABLED_NODES_BESIDE_CONTEXTS), the graph can be
     /// launched only while the process has no other context of the device and no green context, also when the node is enabled again.
-    /// Fill nodes are not disabled there, because a graph that is left runs before events that its stream waits for.
+    /// Fill nodes are not disabled there, because a graph that is left runs before events that its stream waits for. Neither are nodes
+    /// of graphs with conditional nodes, whose launches could fail and end the context.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for other kinds of nodes, for nodes that fill
     /// memory whose allocation was captured, and if the node does not belong to the graph that this executable graph
-    /// was made from; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) to disable a fill node on NVIDIA's devices.
+    /// was made from; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) to disable a fill node, or any
+    /// node of a graph with conditional nodes, on NVIDIA's devices.
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         self.core.set_node_enabled(node, enabled)
