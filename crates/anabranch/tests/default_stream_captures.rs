@@ -5,7 +5,7 @@
 mod common;
 
 use anabranch::hal::{CaptureStatus, Live};
-use anabranch::{CaptureMode, Context, Status, Stream, flush_deferred_drops};
+use anabranch::{CaptureMode, Context, Status, Stream, StreamFlags, flush_deferred_drops};
 use common::host;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
@@ -136,4 +136,21 @@ fn safety_130_a_thread_ends_that_has_ended_a_capture_before_its_default_stream_w
         ending.join().unwrap();
         context.synchronize().unwrap();
     });
+}
+
+#[test]
+fn the_legacy_stream_has_no_capture_to_end_and_leaves_those_of_others_alone() {
+    let context = host();
+    let (blocking, legacy) = (context.create_stream_with_flags(StreamFlags::empty()).unwrap(), context.legacy_stream());
+    let legacy = legacy.unwrap();
+    let mut buffer = blocking.upload(&[1u32]).unwrap();
+    for mode in MODES {
+        blocking.begin_capture(mode).unwrap();
+        blocking.fill(&mut buffer, 2u32).unwrap();
+        let refused = legacy.end_capture().unwrap_err();
+        assert_eq!(refused.status(), Status::ILLEGAL_STATE, "{refused}");
+        blocking.end_capture().unwrap().instantiate().unwrap().launch(&blocking).unwrap();
+        assert_eq!(blocking.download(&buffer).unwrap(), [2]);
+        blocking.fill(&mut buffer, 1u32).unwrap();
+    }
 }

@@ -169,6 +169,8 @@ pub fn has_ended<T>(ended: &anabranch_hal::Result<T>, context: &ContextCore, str
                     Ok(status) => return status == CaptureStatus::None,
                     // The thread ends, and its default stream has gone with what it captured.
                     Err(failure) if failure.status == Status::DEINITIALIZED => return true,
+                    // The legacy stream, which captures nothing.
+                    Err(failure) if failure.status == Status::STREAM_CAPTURE_IMPLICIT => return true,
                     Err(_) if is_lost(context.driver(), &call, failure) => return true,
                     Err(_) => std::thread::sleep(Duration::from_millis(1)),
                 }
