@@ -8,10 +8,10 @@ use crate::graph::Action;
 use crate::memory::volume_range;
 use anabranch_hal::{Access, CopyPlace};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Memory that a node uses: addresses from one to another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MemoryUse {
     begin: u64,
     end: u64,
@@ -23,9 +23,13 @@ pub(super) type MemoryUses = SmallVec<[MemoryUse; 4]>;
 /// The nodes of a launch that use memory.
 #[derive(Debug, Default)]
 pub(super) struct Exclusion {
-    running: Vec<(u32, MemoryUses)>,
-    waiting: VecDeque<(Due, MemoryUses)>,
+    running: Running,
+    /// Those that wait, by what they use: very many may use the same.
+    waiting: BTreeMap<MemoryUses, VecDeque<Due>>,
 }
+
+#[derive(Debug, Default)]
+struct Running(Vec<(u32, MemoryUses)>);
 
 impl MemoryUse {
     fn new(begin: u64, bytes: u64, writes: bool) -> Self {
@@ -68,35 +72,40 @@ fn add_uses(plan: &Plan, node: u32, uses: &mut MemoryUses) {
     }
 }
 
-impl Exclusion {
-    fn admits(&self, uses: &MemoryUses) -> bool {
+impl Running {
+    /// Adds a node, unless it is not to run beside another one.
+    fn add(&mut self, node: u32, uses: &MemoryUses) -> bool {
         let conflicts = |running: &MemoryUses| running.iter().any(|one| uses.iter().any(|other| one.conflicts(other)));
-        !self.running.iter().any(|(_, running)| conflicts(running))
+        let admits = !self.0.iter().any(|(_, running)| conflicts(running));
+        if admits {
+            self.0.push((node, uses.clone()));
+        }
+        admits
     }
+}
 
+impl Exclusion {
     /// Lets a node run, unless another one has to be done before. Then [`leave`](Self::leave) lets it run.
     pub(super) fn enter(&mut self, due: Due, uses: MemoryUses) -> bool {
-        let admits = self.admits(&uses);
-        match admits {
-            true => self.running.push((due.node, uses)),
-            false => self.waiting.push_back((due, uses)),
+        let admits = self.running.add(due.node, &uses);
+        if !admits {
+            self.waiting.entry(uses).or_default().push_back(due);
         }
         admits
     }
 
     /// Notes that a node is done, if it has entered, and lets those run that have waited for it.
     pub(super) fn leave(&mut self, node: u32, ready: &mut VecDeque<Due>) {
-        self.running.retain(|(running, _)| *running != node);
-        for _ in 0..self.waiting.len() {
-            let Some((due, uses)) = self.waiting.pop_front() else { return };
-            if self.enter(due, uses) {
-                ready.push_back(Due { part: due.part + 1, ..due });
-            }
-        }
+        self.running.0.retain(|(running, _)| *running != node);
+        self.waiting.retain(|uses, waiting| {
+            let runs = waiting.iter().take_while(|due| self.running.add(due.node, uses)).count();
+            ready.extend(waiting.drain(..runs).map(|due| Due { part: due.part + 1, ..due }));
+            !waiting.is_empty()
+        });
     }
 
     pub(super) fn clear(&mut self) {
-        self.running.clear();
+        self.running.0.clear();
         self.waiting.clear();
     }
 }
