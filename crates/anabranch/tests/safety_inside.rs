@@ -311,6 +311,38 @@ fn safety_135_a_scope_of_registered_memory_whose_closure_leaks_a_mark_ends() {
 }
 
 #[test]
+fn safety_190_a_question_inside_of_a_host_function_loses_no_record_of_a_default_stream() {
+    use anabranch::{DualModule, HostFunction, flush_deferred_drops};
+
+    let context = common::host();
+    let kept = Arc::new(());
+    let (inside, other) = (kept.clone(), context.clone());
+    let function = HostFunction::new("kernel", &[], move |_, _| _ = &inside);
+    let kernel = DualModule::new().host_function(function).load(&context).unwrap().kernel("kernel").unwrap();
+    // Its thread has ended when the stream is dropped, so that nobody can record its work again.
+    let own = thread::spawn(move || {
+        let (stream, own) = (other.create_stream().unwrap(), other.per_thread_stream().unwrap());
+        let (buffer, mut copy) = (own.upload(&[7u32; 64]).unwrap(), [0u32; 64]);
+        let ended = stream.sync_scope(|scope| {
+            scope.on(&own)?.copy_to_host(&mut copy, &buffer)?;
+            std::mem::forget(InsideWork::enter());
+            Ok(())
+        });
+        drop(ended);
+        own
+    });
+    drop((own.join().unwrap(), kernel));
+    for _ in 0..1000 {
+        flush_deferred_drops();
+        if Arc::strong_count(&kept) == 1 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("the module stays loaded");
+}
+
+#[test]
 fn safety_149_a_host_function_reads_what_the_launch_that_runs_it_only_reads() {
     common::assert_ends(|| {
         let instance = Instance::builder().cuda(false).isolated().host_queue_limit(2).host_seed(1).build().unwrap();

@@ -264,9 +264,14 @@ impl StreamCore {
         self.is_same(earlier) || self.shared.timeline().is_after(earlier.shared.timeline(), value)
     }
 
+    /// Records for a question, which has queued nothing. Inside a host function the earlier record stays: the driver may not be
+    /// called, and of another thread's default stream there may never be another record.
     fn record_if_possible(&self, sync: &mut SyncState) -> Result<()> {
         match sync.live() {
-            Some((handle, last)) if self.can_record() => self.record_into(handle, last),
+            Some((handle, last)) if self.can_record() => {
+                host_work::refuse_inside(RECORDING).map_err(|error| error.at(self.place()))?;
+                self.record_into(handle, last)
+            }
             _ => Ok(()),
         }
     }
