@@ -11,6 +11,7 @@ use anabranch_hal::{
     DeviceOrdinal, Driver, Live, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, Result, Status,
 };
 use anabranch_sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The pools of a device that nobody uses, and whose memory is freed. They are destroyed with the device's object.
@@ -19,21 +20,27 @@ use std::sync::Arc;
 /// memory of the pool is freed in another stream than it was allocated in after that, and also when another thread
 /// synchronizes meanwhile.
 pub(super) struct IdlePools {
-    pools: Mutex<Vec<IdlePool>>,
+    pools: Mutex<Pools>,
+}
+
+#[derive(Default)]
+struct Pools {
+    /// Those that can be used again, by their maximum sizes.
+    of_size: BTreeMap<u64, Vec<IdlePool>>,
+    /// Those that other processes may still have, or have made.
+    kept: Vec<IdlePool>,
 }
 
 struct IdlePool {
     driver: Arc<dyn Driver>,
     handle: MemoryPoolHandle,
-    /// `None`: another process has made it, and nothing can be allocated from it.
-    options: Option<MemoryPoolOptions>,
     /// The devices that may access its memory.
     peers: Vec<DeviceOrdinal>,
 }
 
 impl Default for IdlePools {
     fn default() -> Self {
-        Self { pools: Mutex::new(ranks::IDLE_MEMORY_POOLS, Vec::new()) }
+        Self { pools: Mutex::new(ranks::IDLE_MEMORY_POOLS, Pools::default()) }
     }
 }
 
@@ -42,13 +49,12 @@ impl Extension for IdlePools {}
 impl IdlePools {
     /// A pool that was made with these options.
     pub(super) fn take(&self, options: &MemoryPoolOptions) -> Option<MemoryPoolHandle> {
-        let mut pools = self.pools.lock();
-        // Other processes may still have an interprocess pool.
         if options.interprocess {
             return None;
         }
-        let is_as_new = |pool: &IdlePool| pool.options == Some(*options) && pool.renew().is_ok();
-        let index = pools.iter().position(is_as_new)?;
+        let mut pools = self.pools.lock();
+        let pools = pools.of_size.get_mut(&options.max_bytes)?;
+        let index = pools.iter().position(|pool| pool.renew().is_ok())?;
         Some(pools.swap_remove(index).handle)
     }
 
@@ -60,22 +66,32 @@ impl IdlePools {
         options: MemoryPoolOptions,
         peers: Vec<DeviceOrdinal>,
     ) {
-        let pool = IdlePool { driver: device.driver().clone(), handle, options: Some(options), peers };
+        let pool = IdlePool { driver: device.driver().clone(), handle, peers };
         // What fails now, or has no effect yet, is done when the pool is taken, or else the pool is not taken.
         let _ = pool.renew();
-        self.pools.lock().push(pool);
+        let mut pools = self.pools.lock();
+        match options.interprocess {
+            true => pools.kept.push(pool),
+            false => pools.of_size.entry(options.max_bytes).or_default().push(pool),
+        }
     }
 
     /// Keeps a pool that was imported until the others are destroyed.
     pub(super) fn keep_imported(&self, device: &DeviceCore, handle: MemoryPoolHandle) {
         let driver = device.driver().clone();
-        self.pools.lock().push(IdlePool { driver, handle, options: None, peers: Vec::new() });
+        self.pools.lock().kept.push(IdlePool { driver, handle, peers: Vec::new() });
     }
 
     /// Destroys all pools. For when a driver has no more of them.
     pub(super) fn destroy_all(&self) {
         let pools = std::mem::take(&mut *self.pools.lock());
-        pools.into_iter().for_each(IdlePool::destroy);
+        pools.all().for_each(IdlePool::destroy);
+    }
+}
+
+impl Pools {
+    fn all(self) -> impl Iterator<Item = IdlePool> {
+        self.of_size.into_values().flatten().chain(self.kept)
     }
 }
 
@@ -111,8 +127,9 @@ impl IdlePool {
 impl Drop for IdlePools {
     fn drop(&mut self) {
         let pools = std::mem::take(&mut *self.pools.lock());
-        if !pools.is_empty() {
-            reaper::now_or_later(move || pools.into_iter().for_each(IdlePool::destroy));
+        let mut pools = pools.all().peekable();
+        if pools.peek().is_some() {
+            reaper::now_or_later(move || pools.for_each(IdlePool::destroy));
         }
     }
 }
