@@ -6,10 +6,10 @@
 mod common;
 
 use anabranch::{
-    Buffer, Context, ContextFlags, Device, Error, Graph, HostFunction, HostModule, Instance, Kernel, KernelFault,
-    LaunchConfig, Module, NodeWork, Stream, flush_deferred_drops,
+    Buffer, CaptureMode, Context, ContextFlags, Device, Error, Graph, HostFunction, HostModule, Instance, Kernel,
+    KernelFault, LaunchConfig, Module, NodeWork, Stream, flush_deferred_drops,
 };
-use common::{assert_ends, host, until};
+use common::{assert_ends, hold, host, until};
 use std::sync::mpsc::{Sender, channel};
 
 /// A new context, and a kernel that faults.
@@ -170,4 +170,33 @@ fn safety_182_a_copy_in_a_lost_context_returns_where_nobody_else_runs_what_is_le
             assert!(uploaded.is_ok() || is_lost(uploaded));
         }
     });
+}
+
+#[test]
+fn safety_191_an_event_of_a_graph_that_never_ran_is_not_complete() {
+    for is_waited_before in [false, true] {
+        let context = host();
+        let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let (lost, fault) = with_fault(context.device());
+        let elsewhere = lost.create_stream().unwrap();
+        let event = context.create_event().unwrap();
+        let graph = stream.capture_executable(CaptureMode::Relaxed, |scope| {
+            scope.record_external(&event)?;
+            Ok(())
+        });
+        let graph = graph.unwrap();
+        let signal = hold(&lost, &elsewhere);
+        elsewhere.launch_checked(&fault, &LaunchConfig::new(1, 1), ()).unwrap();
+        graph.launch(&elsewhere).unwrap();
+        if is_waited_before {
+            other.wait(&event).unwrap();
+        }
+        assert!(!event.query().unwrap());
+        signal.set(1);
+        assert!(is_lost(elsewhere.synchronize()));
+        assert!(is_lost(event.query()));
+        assert!(is_lost(event.synchronize()));
+        // What the event is to say was never done, so that nothing of the context can rely on its work any more.
+        assert!(is_lost(other.wait(&event).and_then(|()| other.synchronize())));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{HostDriver, present, resolve, usable};
 use crate::capture::Target;
-use crate::engine::WaitStrategy;
+use crate::engine::{Position, WaitStrategy};
 use crate::error::permitted;
 use crate::event::{EventState, Recorded};
 use anabranch_hal::{
@@ -10,6 +10,16 @@ use anabranch_hal::{
     Result, Status, StreamHandle,
 };
 use std::sync::Arc;
+
+/// Reports the loss of the contexts that a place of an event depends on: of its stream's, and of one whose work, which came before it,
+/// was never done.
+fn check_done(event: &EventState, position: &Position) -> Result<()> {
+    position.stream.core.check()?;
+    if let Some(fault) = position.undone() {
+        event.core.lose_behind(fault);
+    }
+    event.core.check()
+}
 
 impl Events for HostDriver {
     fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
@@ -81,7 +91,7 @@ impl Events for HostDriver {
             Recorded::At(position) => {
                 let ready = position.is_complete();
                 // A context that is lost says so whatever is still running.
-                position.stream.core.check()?;
+                check_done(event, &position)?;
                 if ready { Ok(()) } else { Err(Failure::new(Status::NOT_READY)) }
             }
             Recorded::Captured(_) => Err(Failure::new(Status::NOT_READY)),
@@ -101,7 +111,7 @@ impl Events for HostDriver {
         let strategy = if sleeps { WaitStrategy::Sleep } else { position.stream.strategy() };
         self.shared.engine.wait(&position, strategy);
         self.shared.memory.device(position.stream.core.device)?.give_idle_memory_back(&position.stream.core);
-        position.stream.core.check()
+        check_done(event, &position)
     }
 
     fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
