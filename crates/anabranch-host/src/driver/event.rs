@@ -122,7 +122,8 @@ impl Events for HostDriver {
         // All of the first event comes before the second.
         let time = |event: &EventState| match event.recorded() {
             Recorded::Captured(record) => Err(self.shared.captures.time_event(&record)),
-            _ => event.time(),
+            Recorded::At(position) => check_done(event, &position).and_then(|()| event.time()),
+            Recorded::Never => event.time(),
         };
         let times = (time(start)?, time(end)?);
         if !Arc::ptr_eq(&start.core, &end.core) {
