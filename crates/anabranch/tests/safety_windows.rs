@@ -14,18 +14,18 @@ use anabranch::{
     CaptureMode, Completion, Context, ContextFlags, DualModule, HostFunction, HostModule, Instance, LaunchConfig,
     Module,
 };
-use common::{assert_ends, hold};
+use common::{assert_ends, hold, until};
 use one_lock::OneLock;
 use std::fmt;
 use std::future::Future;
 use std::hint::spin_loop;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context as Task, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Action = Box<dyn FnOnce() + Send>;
 
@@ -293,4 +293,43 @@ fn safety_186_no_capture_is_ended_while_a_stream_joins_it_by_a_record() {
     });
     joins.take().unwrap().join().unwrap();
     assert!(!beside.is_ended_beside.load(Ordering::Relaxed), "the capture was ended beside a stream that joins it");
+}
+
+/// Kernels of two streams that wait for each other, as long as there is a worker for each.
+#[test]
+fn safety_192_a_kernel_begins_while_a_worker_has_nothing_to_do() {
+    let instance = Instance::builder().cuda(false).host_workers(2).host_worker_spin(Duration::from_millis(2)).build();
+    let context = instance.unwrap().device("host").unwrap().context().unwrap();
+    let begun = Arc::new([const { AtomicU32::new(0) }; 2]);
+    let kernels = [0, 1].map(|own: usize| {
+        let begun = Arc::clone(&begun);
+        let function = HostFunction::new("meet", &[], move |_, _| {
+            let round = begun[own].fetch_add(1, Ordering::SeqCst) + 1;
+            let patience = Instant::now();
+            while begun[1 - own].load(Ordering::SeqCst) < round {
+                assert!(
+                    patience.elapsed() < Duration::from_secs(5),
+                    "the other kernel of round {round} does not begin"
+                );
+                std::thread::yield_now();
+            }
+        });
+        DualModule::new().host_function(function).load(&context).unwrap().kernel("meet").unwrap()
+    });
+    let streams = [(); 2].map(|()| context.create_stream().unwrap());
+    for round in 1..=3000 {
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for (stream, kernel) in streams.iter().zip(&kernels) {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    stream.launch_checked(kernel, &LaunchConfig::new(1, 1), ()).unwrap();
+                });
+            }
+        });
+        // Nobody waits for the streams, which would run what is in them.
+        until("the kernels have begun", || begun.iter().all(|begun| begun.load(Ordering::SeqCst) == round));
+    }
+    streams.iter().for_each(|stream| stream.synchronize().unwrap());
 }

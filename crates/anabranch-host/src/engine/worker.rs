@@ -67,11 +67,12 @@ impl Worker<'_> {
                 drop(ready);
                 self.search();
                 ready = scheduler.lock();
-                self.searching = false;
-                ready.searching -= 1;
+                // It counts as searching until it has taken what is there, because who has queued that has left it the rest, too.
                 if ready.stopping || scheduler.has_work() {
                     continue;
                 }
+                self.searching = false;
+                ready.searching -= 1;
             }
             if !self.sleep(ready) {
                 return None;
