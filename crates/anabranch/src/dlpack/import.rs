@@ -29,9 +29,8 @@ impl ManagedTensor {
     /// On the software device, memory of the host is used where it is, and the tensor is deleted when the context is idle. Several
     /// tensors may have the same memory, or parts of the first one's: uses of each buffer follow those of earlier buffers that were
     /// submitted before the import, and later ones need not. This is so for memory that nobody has registered in another way, and for
-    /// buffers of one [`Instance`](crate::Instance): for others, pass a stream behind that work, or wait for it. A GPU uses its own memory, and memory that is managed or pinned; for other
-    /// memory of the host, see
-    /// [`Context::register_pinned_raw_parts`].
+    /// buffers of one [`Instance`](crate::Instance): for others, pass a stream behind that work, or wait for it. A GPU uses its own
+    /// memory, and memory that is managed or pinned; for other memory of the host, see [`Context::register_pinned_raw_parts`].
     ///
     /// # Errors
     /// In each case the tensor is deleted. [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the

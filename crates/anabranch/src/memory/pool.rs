@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// the device when the pool is trimmed, or at a synchronization if the pool holds more than its release threshold.
 ///
 /// Buffers remain valid when their pool is dropped. When they are freed too, the library keeps the pool for the next one
-/// that is created with the same options, as long as anything of the device is left. Follows the Driver API's group *Stream Ordered Memory Allocator*.
+/// that is created with the same options, as long as anything of the device is left. Follows the Driver API's group *Stream Ordered Memory
+/// Allocator*.
 pub struct MemoryPool {
     device: Device,
     core: Arc<MemoryPoolCore>,
