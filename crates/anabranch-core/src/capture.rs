@@ -194,10 +194,6 @@ impl OpenStream {
     pub fn end_capture(&self, of: Option<&Arc<CaptureState>>) -> Result<Part> {
         let operation = "ending a capture";
         let handle = self.handle(operation)?;
-        if self.is_legacy() {
-            // It never captures. To ask for it would invalidate the captures of blocking streams.
-            return Err(self.not_capturing(operation));
-        }
         let context = self.context();
         loop {
             let mut members = Vec::new();

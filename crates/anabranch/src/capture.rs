@@ -129,7 +129,9 @@ impl Stream {
     /// [`CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)`](crate::Status::STREAM_CAPTURE_WRONG_THREAD) if it began on
     /// another thread; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if the stream is not capturing,
     /// if the capture ends with the closure of [`capture`](Self::capture), or if another thread has been submitting
-    /// work to a stream of the capture for more than a second.
+    /// work to a stream of the capture for more than a second;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`](crate::Status::STREAM_CAPTURE_IMPLICIT) in the legacy stream beside
+    /// the capture of a blocking stream, which that invalidates.
     #[track_caller]
     pub fn end_capture(&self) -> Result<Graph> {
         Ok(Graph::from_object(self.core().end_capture(None)?.graph))
