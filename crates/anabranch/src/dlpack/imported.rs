@@ -133,12 +133,12 @@ pub(super) fn of_host(
         let mut imported = IMPORTED.lock();
         if let Some((entry, earlier)) = imported.containing(wanted) {
             // Parts first: what they were used for is known of the memory when they are gone.
-            let mut histories = entry.parts.overlapping(wanted);
+            let histories = entry.parts.overlapping(wanted);
             // The memory is registered, and what it was registered for is kept, as long as this.
             let (memory, uses) = Allocation::part(context.core(), address, bytes, Arc::clone(&earlier), keeper);
             entry.parts.insert(wanted, uses);
             drop((imported, whole));
-            let pending: Vec<_> = histories.drain(..).flat_map(|history| history.pending()).collect();
+            let pending: Vec<_> = histories.into_iter().flat_map(|history| history.pending()).collect();
             follow(&memory, pending.into_iter().chain(earlier.history().pending()))?;
             return Ok(ControlFlow::Break(Arc::new(if is_read_only { memory.read_only() } else { memory })));
         }
