@@ -169,8 +169,11 @@ pub(crate) fn write_unraisable(py: Python<'_>, exception: Bound<'_, PyAny>, obje
     PyErr::from_value(exception).write_unraisable(py, object.as_ref());
 }
 
+/// Starts a thread that waits for calls, without code of Python: while the interpreter ends, it ends threads that run such code, which
+/// must not happen inside of Rust.
 fn start(py: Python<'_>) -> PyResult<()> {
-    py.import("anabranch._workers")?.call_method0("start").map(drop)
+    let work = py.import("anabranch._workers")?.getattr("work")?;
+    py.import("_thread")?.call_method1("start_new_thread", (work, PyTuple::empty(py))).map(drop)
 }
 
 /// Lets go of the calls that were not begun: the interpreter is ending. Those who wait for them go on.

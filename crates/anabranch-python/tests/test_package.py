@@ -217,6 +217,20 @@ def test_nothing_crashes_at_exit(run_python, alive):
     assert "Fatal" not in result.stderr and "panicked" not in result.stderr, result.stderr
 
 
+def test_the_first_host_function_reads_no_module(run_python):
+    """A thread that reads one from inside of native code when the interpreter ends takes the process down."""
+    program = """
+import sys
+before = set(sys.modules)
+stream.launch_host_func(int)
+stream.add_callback(lambda *arguments: None)
+stream.synchronize()
+print(set(sys.modules) - before)
+"""
+    result = run_python(EXIT + program)
+    assert (result.returncode, result.stdout) == (0, "set()\n"), result.stderr
+
+
 def test_threads_that_make_short_calls_survive_the_exit(run_python):
     """Some are about to come back to the interpreter when it ends."""
     program = """

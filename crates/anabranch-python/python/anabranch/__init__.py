@@ -16,7 +16,9 @@ import atexit as _atexit
 import os as _os
 import sys as _sys
 
-from . import _anabranch, current
+# `_anabranch` uses `_contained` and `_workers`. A thread that first read their files while the interpreter ends would be ended inside
+# of native code, which aborts the process.
+from . import _anabranch, _contained, _workers, current
 from ._anabranch import (
     AddressRange,
     Buffer,

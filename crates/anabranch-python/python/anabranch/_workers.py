@@ -12,12 +12,8 @@ import sys
 from ._anabranch import _next_call
 
 
-def start() -> None:
-    """Starts a thread that waits for calls."""
-    _thread.start_new_thread(_work, ())
-
-
-def _work() -> None:
+def work() -> None:
+    """What each thread does: it makes calls until there was none for a while."""
     is_needed = True
     try:
         while is_needed:
@@ -25,7 +21,11 @@ def _work() -> None:
     finally:
         # Another thread may have raised an exception in this one, which ends with it.
         if is_needed:
-            start()
+            _start()
+
+
+def _start() -> None:
+    _thread.start_new_thread(work, ())
 
 
 def _make_next_call() -> bool:
@@ -35,7 +35,7 @@ def _make_next_call() -> bool:
         return False
     if call.is_last:
         try:
-            start()
+            _start()
         except RuntimeError:
             # There can be no more threads. Other calls wait for this one.
             pass
