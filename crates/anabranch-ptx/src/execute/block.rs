@@ -13,6 +13,10 @@ use crate::types::Space;
 /// Operations that a warp performs before the next one has its turn.
 const WARP_TURN: u64 = 1 << 14;
 
+/// How often each warp may stop in a row because it looks at memory, while no warp does anything else. Then the block lets others
+/// go first: it may wait for one of them.
+const LOOKS: usize = 16;
+
 /// How far a block has come.
 #[derive(Debug)]
 pub enum Progress {
@@ -176,6 +180,7 @@ impl Block<'_> {
     ) -> Progress {
         let mut left = operations;
         let mut yields = 0;
+        let mut looks = 0;
         loop {
             let Some(index) = self.runnable() else {
                 self.ended = true;
@@ -198,13 +203,14 @@ impl Block<'_> {
             self.performed += performed;
             left = left.saturating_sub(performed);
             self.next = index + 1;
-            let mut yielded = false;
+            let (mut yielded, mut looked) = (false, false);
             match stop {
                 // Mostly no barrier waits for this warp.
                 Stop::Done | Stop::Blocked if self.waiting != 0 => self.release(),
                 Stop::Done | Stop::Blocked => {}
                 Stop::Turn => {}
                 Stop::Yield => yielded = true,
+                Stop::Look => looked = true,
                 Stop::Barrier { part } => {
                     if let Err(failure) = self.arrive(index, part) {
                         return self.fail(index, *failure.0, failure.1, failure.2);
@@ -222,7 +228,8 @@ impl Block<'_> {
             }
             // A warp that has done nothing has only begun another round of its parts.
             yields = if yielded { yields + 1 } else { yields * usize::from(performed == 0) };
-            if yields > self.warps.len() {
+            looks = if looked { looks + 1 } else { looks * usize::from(yielded || performed == 0) };
+            if yields > self.warps.len() || looks > LOOKS * self.warps.len() {
                 return Progress::Yielded;
             }
         }

@@ -49,6 +49,8 @@ pub(crate) enum Stop {
     Turn,
     /// It lets others go first.
     Yield,
+    /// A part goes round a loop that looks at memory: it may wait for what others write.
+    Look,
     /// A lane has failed, at this place of a function.
     Fault { failure: Box<Failure>, function: u32, place: u32 },
 }
@@ -68,6 +70,8 @@ pub(crate) struct Warp {
     pub(crate) local: Buffer,
     /// What is the same for all blocks has been computed.
     pub(crate) prepared: bool,
+    /// A part has ended its turn because it looks at memory.
+    looked: bool,
 }
 
 /// Jumps back that a part may make while others wait.
@@ -121,6 +125,7 @@ impl Warp {
             frame_bytes: 0,
             local: Buffer::new(32 * bytes)?,
             prepared: false,
+            looked: false,
         };
         let frame = warp.new_frame(launch, launch.kernel)?;
         warp.frames.push(frame);
@@ -212,6 +217,7 @@ impl Warp {
         lanes.warp = self.number;
         lanes.local = self.local_arena();
         lanes.watches = false;
+        self.looked = false;
         if !self.prepared {
             self.prepare(around.launch, lanes);
         }
@@ -225,7 +231,7 @@ impl Warp {
             };
             if rotated {
                 // Each part has had its turn, and now another warp may.
-                break Stop::Turn;
+                break if self.looked { Stop::Look } else { Stop::Turn };
             }
             let stop = match around.checker {
                 None => self.run_part(index, around, lanes, |_, _| {}, budget),
@@ -312,7 +318,7 @@ impl Warp {
                     if back && (!alone || lanes.watches) && self.turn_ends(index, lanes) {
                         self.parts[index].place = place;
                         self.join();
-                        return if alone { Some(Stop::Turn) } else { None };
+                        return if alone { Some(Stop::Look) } else { None };
                     }
                     if !alone {
                         match self.next_meeting(index, place) {
@@ -366,7 +372,7 @@ impl Warp {
         }
         part.turns = 0;
         part.spent = others;
-        lanes.watches = false;
+        self.looked |= std::mem::take(&mut lanes.watches);
         true
     }
 
