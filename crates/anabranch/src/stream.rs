@@ -337,3 +337,29 @@ impl fmt::Debug for Stream {
         self.core().fmt(formatter)
     }
 }
+
+#[cfg(all(test, feature = "host"))]
+mod tests {
+    use crate::Instance;
+    use anabranch_hal::InsideWork;
+
+    /// Otherwise the context counts as busy for ever, since nobody can record in the stream again: class 190 of `docs/safety.md`.
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+    fn a_question_inside_of_a_host_function_loses_no_record_of_a_default_stream() {
+        let instance = Instance::builder().cuda(false).isolated().build().unwrap();
+        let context = instance.device("host").unwrap().context().unwrap();
+        let other = context.clone();
+        let own = std::thread::spawn(move || {
+            let own = other.per_thread_stream().unwrap();
+            let _buffer = own.upload(&[7u32; 64]).unwrap();
+            own.core().sync_event().unwrap();
+            let mark = InsideWork::enter();
+            own.core().sync_event().unwrap_err();
+            drop(mark);
+            own
+        });
+        let own = own.join().unwrap();
+        assert!(own.core().sync_event().unwrap().is_some(), "its thread has ended, and the record is lost");
+    }
+}

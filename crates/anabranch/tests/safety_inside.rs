@@ -11,6 +11,7 @@ use anabranch::{
 };
 use futures::executor::block_on;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Weak};
@@ -311,35 +312,33 @@ fn safety_135_a_scope_of_registered_memory_whose_closure_leaks_a_mark_ends() {
 }
 
 #[test]
-fn safety_190_a_question_inside_of_a_host_function_loses_no_record_of_a_default_stream() {
-    use anabranch::{DualModule, HostFunction, flush_deferred_drops};
-
-    let context = common::host();
-    let kept = Arc::new(());
-    let (inside, other) = (kept.clone(), context.clone());
-    let function = HostFunction::new("kernel", &[], move |_, _| _ = &inside);
-    let kernel = DualModule::new().host_function(function).load(&context).unwrap().kernel("kernel").unwrap();
-    // Its thread has ended when the stream is dropped, so that nobody can record its work again.
-    let own = thread::spawn(move || {
-        let (stream, own) = (other.create_stream().unwrap(), other.per_thread_stream().unwrap());
-        let (buffer, mut copy) = (own.upload(&[7u32; 64]).unwrap(), [0u32; 64]);
-        let ended = stream.sync_scope(|scope| {
-            scope.on(&own)?.copy_to_host(&mut copy, &buffer)?;
-            std::mem::forget(InsideWork::enter());
-            Ok(())
-        });
-        drop(ended);
-        own
-    });
-    drop((own.join().unwrap(), kernel));
-    for _ in 0..1000 {
-        flush_deferred_drops();
-        if Arc::strong_count(&kept) == 1 {
-            return;
+fn safety_135_a_scope_whose_closure_leaks_a_mark_ends() {
+    common::assert_ends(|| {
+        let context = common::host();
+        let stream = context.create_stream().unwrap();
+        let buffer = stream.upload(&[7u8; 64]).unwrap();
+        let mut memory = vec![0u8; 64];
+        for leave in [false, true] {
+            let scope = AssertUnwindSafe(|| {
+                stream.sync_scope(|scope| {
+                    stream.launch_host_func(|| thread::sleep(Duration::from_millis(5)))?;
+                    scope.copy_to_host(&mut memory, &buffer)?;
+                    std::mem::forget(InsideWork::enter());
+                    if leave {
+                        std::panic::resume_unwind(Box::new("leaves the scope"));
+                    }
+                    Ok(())
+                })
+            });
+            match std::panic::catch_unwind(scope) {
+                Ok(left) => left.unwrap(),
+                Err(_) => assert!(leave),
+            }
+            assert_eq!(memory, [7; 64]);
+            assert!(!InsideWork::is_entered());
+            memory.fill(0);
         }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("the module stays loaded");
+    });
 }
 
 #[test]

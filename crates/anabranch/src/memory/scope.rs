@@ -13,7 +13,7 @@ use anabranch_core::stream::SyncEvent;
 use anabranch_core::submission::refuse_captured_memory;
 use anabranch_core::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_core::trace;
-use anabranch_hal::{Access, Failure, Status};
+use anabranch_hal::{Access, Failure, InsideWorkBefore, Status};
 use anabranch_sync::Mutex;
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -146,10 +146,13 @@ impl Entered<'_> {
 struct WaitOnDrop<'a, 'env> {
     stream: &'a Stream,
     entered: &'a Entered<'env>,
+    /// The body may mark the thread, and keep the mark, with which nothing could be waited for.
+    inside: Option<InsideWorkBefore>,
 }
 
 impl WaitOnDrop<'_, '_> {
-    fn finish(self, has_failed: bool) -> Result<()> {
+    fn finish(mut self, has_failed: bool) -> Result<()> {
+        drop(self.inside.take());
         let waited = self.entered.wait(self.stream, has_failed);
         std::mem::forget(self);
         waited
@@ -158,6 +161,7 @@ impl WaitOnDrop<'_, '_> {
 
 impl Drop for WaitOnDrop<'_, '_> {
     fn drop(&mut self) {
+        drop(self.inside.take());
         let _ = self.entered.wait(self.stream, true);
     }
 }
@@ -241,7 +245,9 @@ impl Stream {
         }
         self.core().refuse_while_capturing(operation)?;
         let entered = Entered::default();
-        let wait = WaitOnDrop { stream: self, entered: &entered };
+        // SAFETY: it is dropped when the body has ended, in this function.
+        let inside = unsafe { InsideWorkBefore::note() };
+        let wait = WaitOnDrop { stream: self, entered: &entered, inside: Some(inside) };
         let scope = StreamScope {
             stream: self,
             entered: &entered,
