@@ -2,7 +2,7 @@
 
 mod common;
 
-use anabranch_ptx::Level;
+use anabranch_ptx::{BlockRun, Launch, Level, Progress, Size};
 use common::{Arguments, Device, Random};
 
 const TEXT: &str = include_str!("kernels/cooperative.ptx");
@@ -278,4 +278,75 @@ fn lanes_meet_in_calls_of_one_function_from_several_places() {
     let sum = (0..30).sum::<u32>();
     let expected: Vec<u32> = (0..32).map(|lane| if lane < 30 { sum } else { 9 * (lane - 30) }).collect();
     assert_eq!(found[0], expected);
+}
+
+/// Blocks meet each other without `nanosleep`. `{spin}` is the guard of the loop.
+const MEETING: &str = "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry meet(.param .u64 count, .param .u32 blocks)
+{
+    .reg .u64 %rd<3>; .reg .u32 %r<9>; .reg .pred %p<4>;
+    ld.param.u64 %rd1, [count];
+    ld.param.u32 %r1, [blocks];
+    mov.u32 %r2, %tid.x;
+    setp.ne.u32 %p1, %r2, 0;
+    @%p1 bra look;
+    atom.global.add.u32 %r3, [%rd1], 1;
+look:
+    setp.{waiting}.u32 %p2, %r2, 0;
+    @%p2 bra done;
+again:
+    {read}
+    setp.lt.u32 %p3, %r4, %r1;
+    @%p3 bra again;
+done:
+    bar.sync 0;
+    ret;
+}";
+
+#[test]
+fn a_block_that_looks_at_memory_lets_others_run() {
+    // All threads look; the first one does; all but the first one do.
+    for waiting in ["lt", "ne", "eq"] {
+        for read in [
+            "ld.acquire.gpu.global.u32 %r4, [%rd1];",
+            "ld.volatile.global.u32 %r4, [%rd1];",
+            "atom.add.u32 %r4, [%rd1], 0;",
+        ] {
+            for threads in [1, 32, 100] {
+                let mut device = Device::new(&MEETING.replace("{waiting}", waiting).replace("{read}", read));
+                let count = device.memory.upload(&[0u32]);
+                let blocks = 5u32;
+                device.options.operation_limit = Some(1 << 20);
+                let size = Size { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_shared: 0 };
+                let arguments = Arguments::new().with(count).with(blocks);
+                let launch = Launch::new(
+                    &device.program,
+                    "meet",
+                    size,
+                    &arguments.0,
+                    &device.memory,
+                    &device.record,
+                    device.options,
+                )
+                .unwrap();
+                let mut runs: Vec<_> = (0..blocks).map(|_| BlockRun::new(&launch)).collect();
+                runs.iter_mut().zip(0..).for_each(|(run, block)| run.start(block));
+                let mut left = runs.iter_mut().collect::<Vec<_>>();
+                for round in 0.. {
+                    left.retain_mut(|run| match run.step(u64::MAX) {
+                        Progress::Done => false,
+                        Progress::Yielded => true,
+                        Progress::Fault(fault) => panic!("{waiting} {read} {threads}: {fault}"),
+                    });
+                    if left.is_empty() {
+                        break;
+                    }
+                    assert!(round < 2, "{waiting} {read} {threads}");
+                }
+            }
+        }
+    }
 }
