@@ -280,7 +280,8 @@ fn lanes_meet_in_calls_of_one_function_from_several_places() {
     assert_eq!(found[0], expected);
 }
 
-/// Blocks meet each other without `nanosleep`. `{spin}` is the guard of the loop.
+/// Blocks meet each other without `nanosleep`. `{waiting}` says which threads do not look, by their number and 0, and `{read}` how
+/// those do that look.
 const MEETING: &str = "
 .version 8.0
 .target sm_80
@@ -306,47 +307,102 @@ done:
     ret;
 }";
 
+/// Runs blocks that meet, each for some operations in turn. There are not many rounds.
+fn meet(waiting: &str, read: &str, threads: u32) {
+    let blocks = 5u32;
+    let mut device = Device::new(&MEETING.replace("{waiting}", waiting).replace("{read}", read));
+    let count = device.memory.upload(&[0u32]);
+    device.options.operation_limit = Some(1 << 20);
+    let size = Size { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_shared: 0 };
+    let arguments = Arguments::new().with(count).with(blocks);
+    let Device { program, memory, record, options } = &device;
+    let launch = Launch::new(program, "meet", size, &arguments.0, memory, record, *options)
+        .unwrap_or_else(|error| panic!("{error}"));
+    let mut runs: Vec<_> = (0..blocks).map(|_| BlockRun::new(&launch)).collect();
+    runs.iter_mut().zip(0..).for_each(|(run, block)| run.start(block));
+    let mut left = runs.iter_mut().collect::<Vec<_>>();
+    for round in 0.. {
+        left.retain_mut(|run| match run.step(u64::MAX) {
+            Progress::Done => false,
+            Progress::Yielded => true,
+            Progress::Fault(fault) => panic!("{waiting} {read} {threads}: {fault}"),
+        });
+        if left.is_empty() {
+            break;
+        }
+        assert!(round < 2, "{waiting} {read} {threads}");
+    }
+}
+
 #[test]
 fn a_block_that_looks_at_memory_lets_others_run() {
-    // All threads look; the first one does; all but the first one do.
-    for waiting in ["lt", "ne", "eq"] {
-        for read in [
-            "ld.acquire.gpu.global.u32 %r4, [%rd1];",
-            "ld.volatile.global.u32 %r4, [%rd1];",
-            "atom.add.u32 %r4, [%rd1], 0;",
-        ] {
-            for threads in [1, 32, 100] {
-                let mut device = Device::new(&MEETING.replace("{waiting}", waiting).replace("{read}", read));
-                let count = device.memory.upload(&[0u32]);
-                let blocks = 5u32;
-                device.options.operation_limit = Some(1 << 20);
-                let size = Size { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_shared: 0 };
-                let arguments = Arguments::new().with(count).with(blocks);
-                let launch = Launch::new(
-                    &device.program,
-                    "meet",
-                    size,
-                    &arguments.0,
-                    &device.memory,
-                    &device.record,
-                    device.options,
-                )
-                .unwrap();
-                let mut runs: Vec<_> = (0..blocks).map(|_| BlockRun::new(&launch)).collect();
-                runs.iter_mut().zip(0..).for_each(|(run, block)| run.start(block));
-                let mut left = runs.iter_mut().collect::<Vec<_>>();
-                for round in 0.. {
-                    left.retain_mut(|run| match run.step(u64::MAX) {
-                        Progress::Done => false,
-                        Progress::Yielded => true,
-                        Progress::Fault(fault) => panic!("{waiting} {read} {threads}: {fault}"),
-                    });
-                    if left.is_empty() {
-                        break;
-                    }
-                    assert!(round < 2, "{waiting} {read} {threads}");
+    let loads = ["ld.acquire.gpu.global.u32 %r4, [%rd1];", "ld.volatile.global.u32 %r4, [%rd1];"];
+    for threads in [1, 32, 100, 1024] {
+        for read in [loads[0], loads[1], "atom.add.u32 %r4, [%rd1], 0;"] {
+            // All threads look; the first one does; all but the first one do.
+            for waiting in ["lt", "ne", "eq"] {
+                meet(waiting, read, threads);
+            }
+        }
+        // All threads meet in each round, of which all look, or the first one does.
+        let all = "setp.lt.u32 %p2, %r4, %r1; bar.red.or.pred %p2, 0, %p2; selp.u32 %r4, 0, %r1, %p2;";
+        for read in loads {
+            meet("lt", &format!("{read} {all}"), threads);
+            meet("lt", &format!("mov.u32 %r4, %r1; @!%p1 {read} {all}"), threads);
+        }
+    }
+}
+
+#[test]
+fn warps_that_meet_themselves_let_others_run() {
+    // The second warp waits for the first one, and has barriers of its own.
+    for (before, after) in
+        [("bar.sync 1, 32;", ""), ("", "bar.sync 1, 32;"), ("bar.sync 1, 32;", "bar.red.or.pred %p2, 1, 32, %p2;")]
+    {
+        for steps in [u64::MAX, 100, 7, 1] {
+            let mut device = Device::new(&format!(
+                "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry wait(.param .u64 out)
+{{
+    .reg .u64 %rd<2>; .reg .u32 %r<4>; .reg .pred %p<3>; .shared .u32 flag;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    st.volatile.shared.u32 [flag], 0;
+    bar.sync 0;
+    setp.lt.u32 %p1, %r1, 32;
+    @%p1 bra set;
+again:
+    {before}
+    ld.volatile.shared.u32 %r2, [flag];
+    setp.eq.u32 %p2, %r2, 0;
+    {after}
+    @%p2 bra again;
+    st.global.u32 [%rd1], 1;
+    ret;
+set:
+    st.volatile.shared.u32 [flag], 1;
+    ret;
+}}"
+            ));
+            let out = device.memory.upload(&[0u32]);
+            device.options.operation_limit = Some(1 << 20);
+            let size = Size { grid: [1; 3], block: [64, 1, 1], dynamic_shared: 0 };
+            let arguments = Arguments::new().with(out);
+            let Device { program, memory, record, options } = &device;
+            let launch = Launch::new(program, "wait", size, &arguments.0, memory, record, *options).unwrap();
+            let mut run = BlockRun::new(&launch);
+            run.start(0);
+            loop {
+                match run.step(steps) {
+                    Progress::Done => break,
+                    Progress::Yielded => {}
+                    Progress::Fault(fault) => panic!("{before} {after} {steps}: {fault}"),
                 }
             }
+            assert_eq!(device.memory.download::<u32>(out), [1]);
         }
     }
 }

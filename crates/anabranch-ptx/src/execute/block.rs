@@ -13,9 +13,9 @@ use crate::types::Space;
 /// Operations that a warp performs before the next one has its turn.
 const WARP_TURN: u64 = 1 << 14;
 
-/// How often each warp may stop in a row because it looks at memory, while no warp does anything else. Then the block lets others
-/// go first: it may wait for one of them.
-const LOOKS: usize = 16;
+/// Operations between barriers and looks at memory, while no warp does anything else for long, before the block lets others go
+/// first: it may wait for one of them.
+const LOOKING: u64 = 1 << 13;
 
 /// How far a block has come.
 #[derive(Debug)]
@@ -48,6 +48,8 @@ struct Block<'l> {
     index: [u32; 3],
     /// The warp that is next.
     next: usize,
+    /// Operations until the one after it has its turn. It goes on with them behind barriers, which may be of its threads only.
+    turn: u64,
     performed: u64,
     /// Nothing is left to run: the block has not begun, has ended or has failed.
     ended: bool,
@@ -82,6 +84,7 @@ impl<'l> BlockRun<'l> {
                 waiting: 0,
                 index: [0; 3],
                 next: 0,
+                turn: WARP_TURN,
                 performed: 0,
                 ended: true,
             },
@@ -167,6 +170,7 @@ impl Block<'_> {
             self.waiting = 0;
         }
         self.next = 0;
+        self.turn = WARP_TURN;
         self.performed = 0;
         self.ended = false;
     }
@@ -180,7 +184,7 @@ impl Block<'_> {
     ) -> Progress {
         let mut left = operations;
         let mut yields = 0;
-        let mut looks = 0;
+        let mut looking = 0;
         loop {
             let Some(index) = self.runnable() else {
                 self.ended = true;
@@ -192,7 +196,7 @@ impl Block<'_> {
             if left == 0 {
                 return Progress::Yielded;
             }
-            let mut budget = WARP_TURN.min(left);
+            let mut budget = self.turn.min(left);
             if let Some(limit) = self.launch.options.operation_limit {
                 budget = budget.min(limit.saturating_sub(self.performed).max(1));
             }
@@ -202,12 +206,15 @@ impl Block<'_> {
             let performed = before - budget;
             self.performed += performed;
             left = left.saturating_sub(performed);
+            self.turn = self.turn.saturating_sub(performed);
             self.next = index + 1;
             let (mut yielded, mut looked) = (false, false);
+            looking += performed;
             match stop {
                 // Mostly no barrier waits for this warp.
                 Stop::Done | Stop::Blocked if self.waiting != 0 => self.release(),
                 Stop::Done | Stop::Blocked => {}
+                Stop::Turn if performed >= WARP_TURN / 2 => looking = 0,
                 Stop::Turn => {}
                 Stop::Yield => yielded = true,
                 Stop::Look => looked = true,
@@ -216,10 +223,15 @@ impl Block<'_> {
                         return self.fail(index, *failure.0, failure.1, failure.2);
                     }
                     // The warp goes on if it can, so that its memory is still near.
-                    self.next = index;
+                    if self.turn != 0 {
+                        self.next = index;
+                    }
                     self.release();
                 }
                 Stop::Fault { failure, function, place } => return self.fail(index, *failure, function, place),
+            }
+            if self.next != index {
+                self.turn = WARP_TURN;
             }
             if self.launch.options.operation_limit.is_some_and(|limit| self.performed >= limit) && self.runs() {
                 let failure = super::warp::failure_of(FaultCode::LAUNCH_TIMEOUT, Detail::Watchdog, 0);
@@ -228,8 +240,7 @@ impl Block<'_> {
             }
             // A warp that has done nothing has only begun another round of its parts.
             yields = if yielded { yields + 1 } else { yields * usize::from(performed == 0) };
-            looks = if looked { looks + 1 } else { looks * usize::from(yielded || performed == 0) };
-            if yields > self.warps.len() || looks > LOOKS * self.warps.len() {
+            if yields > self.warps.len() || (looked && looking >= LOOKING) {
                 return Progress::Yielded;
             }
         }

@@ -70,6 +70,8 @@ pub(crate) struct Warp {
     pub(crate) local: Buffer,
     /// What is the same for all blocks has been computed.
     pub(crate) prepared: bool,
+    /// It has looked at memory in front of a barrier, in a turn that goes on behind that.
+    watches: bool,
     /// A part has ended its turn because it looks at memory.
     looked: bool,
 }
@@ -125,6 +127,7 @@ impl Warp {
             frame_bytes: 0,
             local: Buffer::new(32 * bytes)?,
             prepared: false,
+            watches: false,
             looked: false,
         };
         let frame = warp.new_frame(launch, launch.kernel)?;
@@ -143,6 +146,7 @@ impl Warp {
         self.free.extend(self.frames.drain(1..));
         self.frames[0].lanes = self.all;
         self.live = self.all;
+        self.watches = false;
         self.parts.clear();
         self.parts.push(Part {
             mask: self.all,
@@ -216,7 +220,7 @@ impl Warp {
     pub(crate) fn run(&mut self, around: &Surroundings<'_>, lanes: &mut Lanes<'_>, budget: &mut u64) -> Stop {
         lanes.warp = self.number;
         lanes.local = self.local_arena();
-        lanes.watches = false;
+        lanes.watches = std::mem::take(&mut self.watches);
         self.looked = false;
         if !self.prepared {
             self.prepare(around.launch, lanes);
@@ -411,7 +415,10 @@ impl Warp {
             }
             Step::Return => self.leave(index, lanes.taken, around),
             Step::Exit => self.exit(index, lanes.taken),
-            Step::Barrier => return Some(Stop::Barrier { part: index }),
+            Step::Barrier => {
+                self.watches = lanes.watches;
+                return Some(Stop::Barrier { part: index });
+            }
             Step::Gather => {
                 if let Err(failure) = self.gather(index, around.launch, lanes) {
                     return fault(failure);
