@@ -13,8 +13,8 @@ use crate::types::Space;
 /// Operations that a warp performs before the next one has its turn.
 const WARP_TURN: u64 = 1 << 14;
 
-/// Operations between barriers and looks at memory, while no warp does anything else for long, before the block lets others go
-/// first: it may wait for one of them.
+/// When warps only meet at barriers and look at memory for so many operations, the block may wait for another one, and lets others go
+/// first.
 const LOOKING: u64 = 1 << 13;
 
 /// How far a block has come.
