@@ -336,9 +336,11 @@ fn meet(waiting: &str, read: &str, threads: u32) {
 
 #[test]
 fn a_block_that_looks_at_memory_lets_others_run() {
-    let loads = ["ld.acquire.gpu.global.u32 %r4, [%rd1];", "ld.volatile.global.u32 %r4, [%rd1];"];
+    let loads =
+        ["acquire.gpu.global", "volatile.global", "global.cg"].map(|kind| format!("ld.{kind}.u32 %r4, [%rd1];"));
+    let reads = loads.iter().map(String::as_str).chain(["atom.add.u32 %r4, [%rd1], 0;"]);
     for threads in [1, 32, 100, 1024] {
-        for read in [loads[0], loads[1], "atom.add.u32 %r4, [%rd1], 0;"] {
+        for read in reads.clone() {
             // All threads look; the first one does; all but the first one do.
             for waiting in ["lt", "ne", "eq"] {
                 meet(waiting, read, threads);
@@ -346,7 +348,7 @@ fn a_block_that_looks_at_memory_lets_others_run() {
         }
         // All threads meet in each round, of which all look, or the first one does.
         let all = "setp.lt.u32 %p2, %r4, %r1; bar.red.or.pred %p2, 0, %p2; selp.u32 %r4, 0, %r1, %p2;";
-        for read in loads {
+        for read in &loads {
             meet("lt", &format!("{read} {all}"), threads);
             meet("lt", &format!("mov.u32 %r4, %r1; @!%p1 {read} {all}"), threads);
         }

@@ -50,7 +50,7 @@ fn caching(modifiers: &mut Modifiers<'_>) {
 }
 
 pub(super) fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
-    let watches = ["volatile", "relaxed", "acquire", "mmio", "cv"].iter().any(|word| modifiers.has(word));
+    let watches = ["volatile", "relaxed", "acquire", "mmio", "cg", "cv"].iter().any(|word| modifiers.has(word));
     let acquire = modifiers.take("acquire");
     let release = modifiers.take("release");
     let both = modifiers.take("acq_rel");
