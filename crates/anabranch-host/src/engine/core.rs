@@ -230,6 +230,9 @@ impl<'a> BlockedWorker<'a> {
     pub(super) fn new(engine: &'a Engine, partition: Option<&'a Partition>) -> Self {
         if engine.scheduler.enter_host_work() {
             engine.ensure_worker();
+        } else if !engine.values.is_empty() {
+            // All workers may have been busy when the waits came.
+            engine.ensure_poller();
         }
         if let Some(partition) = partition {
             partition.leave(engine);

@@ -4,11 +4,13 @@
 //!
 //! Queues, completion and barriers are the real ones. What runs them here is as small as can be: a line of tokens stands for
 //! the scheduler. Threads run what they find and end; what is left is run by the main thread afterwards. If an entry is
-//! then still not complete, a token or a wake-up was lost, or entries wait for each other in a cycle.
+//! then still not complete, a token or a wake-up was lost, or entries wait for each other in a cycle. One model has the real
+//! scheduler, and no queues.
 
 mod line;
 
 use super::legacy::LegacyOrder;
+use super::scheduler::{Scheduler, WorkerAction};
 use crate::ranks;
 use line::{Entry, Line, Tokens, wait, work};
 use loom::thread;
@@ -269,5 +271,25 @@ fn loom_what_an_end_does_not_count_sees_what_came_before_the_look() {
         let (sequence, saw) = other.join().unwrap();
         assert!(sequence <= end || saw == 1);
         work(&tokens);
+    });
+}
+
+#[test]
+fn loom_a_task_finds_a_worker_in_place_of_one_that_begins_host_work() {
+    check(6, || {
+        let scheduler = Arc::new(Scheduler::new(1));
+        // The only worker runs a task.
+        let WorkerAction::Start = scheduler.push(0, 1) else { panic!("there is a worker already") };
+        assert_eq!(scheduler.pop(), Some(1));
+        scheduler.lock().searching = 0;
+        let worker = {
+            let scheduler = Arc::clone(&scheduler);
+            thread::spawn(move || {
+                scheduler.enter_host_work()
+                    && matches!(scheduler.request_worker(&mut scheduler.lock()), WorkerAction::Start)
+            })
+        };
+        let is_started = matches!(scheduler.push(0, 2), WorkerAction::Start);
+        assert!(worker.join().unwrap() != is_started, "one of the two starts a worker");
     });
 }

@@ -9,10 +9,10 @@
 
 use super::queue::Padded;
 use crate::ranks;
-use anabranch_sync::{Mutex, MutexGuard};
+use anabranch_sync::modelled::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, fence};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
 
 /// The number of distinct priorities, from -5 to 0.
@@ -68,6 +68,18 @@ pub(super) enum WorkerAction {
     Wake(Arc<Sleeper>),
     /// The caller starts a worker, and reports the outcome by [`Scheduler::started`].
     Start,
+}
+
+/// What a worker does next.
+pub(super) enum Next<T> {
+    /// `was_searching`: whoever has queued other tasks since may have left them to this worker.
+    Run {
+        task: T,
+        was_searching: bool,
+    },
+    /// It looks on for a moment, and then calls [`Scheduler::end_search`].
+    Search,
+    Sleep,
 }
 
 #[derive(Debug)]
@@ -155,6 +167,32 @@ impl<T> Scheduler<T> {
         self.occupied.store(ready.occupied(), Ordering::Relaxed);
     }
 
+    /// What a worker does next. `searching`: whether it counts as one that searches.
+    pub(super) fn next(&self, ready: &mut Ready<T>, searching: &mut bool) -> Next<T> {
+        if let Some(task) = ready.pop() {
+            self.refresh(ready);
+            let was_searching = std::mem::take(searching);
+            ready.searching -= usize::from(was_searching);
+            return Next::Run { task, was_searching };
+        }
+        if !*searching && ready.searching == 0 {
+            *searching = true;
+            ready.searching += 1;
+        }
+        if *searching { Next::Search } else { Next::Sleep }
+    }
+
+    /// Ends the search of a worker, which sleeps now. `false`: something is queued, and the worker counts as searching until it has
+    /// taken what is there, because who has queued that has left it the rest, too.
+    pub(super) fn end_search(&self, ready: &mut Ready<T>, searching: &mut bool) -> bool {
+        if self.has_work() {
+            return false;
+        }
+        *searching = false;
+        ready.searching -= 1;
+        true
+    }
+
     /// Queues a task.
     pub(super) fn push(&self, level: usize, task: T) -> WorkerAction {
         let mut ready = self.lock();
@@ -195,7 +233,9 @@ impl<T> Scheduler<T> {
             ready.searching += 1;
             return WorkerAction::Wake(sleeper);
         }
-        if ready.threads < self.workers + self.blocked.load(Ordering::SeqCst) && self.workers > 0 {
+        // The counterpart is in `enter_host_work`: either a worker is seen here to be blocked, or what there is to do is seen there.
+        fence(Ordering::SeqCst);
+        if ready.threads < self.workers + self.blocked.load(Ordering::Relaxed) && self.workers > 0 {
             ready.threads += 1;
             ready.searching += 1;
             return WorkerAction::Start;
@@ -234,17 +274,18 @@ impl<T> Scheduler<T> {
         ready.threads > self.workers + self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Notes that a worker is inside of host work. `true`: a task is queued, for which a worker is needed.
+    /// Notes that a worker is inside of host work. `true`: a task is queued, for which a worker is needed. Waits for values that
+    /// the caller does not see afterwards find a worker for themselves, too.
     pub(super) fn enter_host_work(&self) -> bool {
-        // Sequentially consistent, as is the load in `choose`: either that one counts this worker as blocked, or its task
-        // is seen here.
-        self.blocked.fetch_add(1, Ordering::SeqCst);
-        self.occupied.load(Ordering::SeqCst) != 0
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+        // The counterpart is in `choose`.
+        fence(Ordering::SeqCst);
+        self.has_work()
     }
 
     /// Notes that a worker has come back from host work.
     pub(super) fn leave_host_work(&self) {
-        self.blocked.fetch_sub(1, Ordering::SeqCst);
+        self.blocked.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Takes the next task out.
@@ -299,7 +340,10 @@ impl Sleeper {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LEVELS, PASSES, Scheduler, WorkerAction};
+    use super::{LEVELS, Next, PASSES, Scheduler, Sleeper, WorkerAction};
+    use crate::engine::random::Random;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn the_most_urgent_task_is_next_and_no_line_is_passed_over_for_ever() {
@@ -314,6 +358,113 @@ mod tests {
         assert!(first.iter().copied().eq(0..PASSES));
         assert_eq!(rest[..2], [1000, 2000]);
         assert!(rest[2..].iter().copied().eq(PASSES..2 * PASSES));
+    }
+
+    /// What a worker of the model is doing.
+    enum Doing {
+        Looking,
+        Searching,
+        Running,
+        HostWork,
+        Sleeping(Arc<Sleeper>),
+    }
+
+    /// Workers that take their steps in a random order. Each step is one critical section of a worker.
+    struct Workers {
+        scheduler: Scheduler<u32>,
+        workers: Vec<(bool, Doing)>,
+    }
+
+    impl Workers {
+        fn carry_out(&mut self, action: WorkerAction) {
+            match action {
+                WorkerAction::Nothing => {}
+                WorkerAction::Wake(sleeper) => sleeper.wake(),
+                WorkerAction::Start => self.workers.push((true, Doing::Looking)),
+            }
+        }
+
+        fn request(&mut self) {
+            let action = self.scheduler.request_worker(&mut self.scheduler.lock());
+            self.carry_out(action);
+        }
+
+        fn sleep(scheduler: &Scheduler<u32>) -> Doing {
+            let sleeper = Arc::new(Sleeper { thread: std::thread::current(), notified: AtomicBool::new(false) });
+            scheduler.lock().sleepers.push(Arc::clone(&sleeper));
+            Doing::Sleeping(sleeper)
+        }
+
+        fn step(&mut self, index: usize, goes_on: bool) {
+            let scheduler = &self.scheduler;
+            let (searching, doing) = &mut self.workers[index];
+            let mut needs_another = false;
+            *doing = match doing {
+                Doing::Looking => {
+                    let next = scheduler.next(&mut scheduler.lock(), searching);
+                    match next {
+                        Next::Run { was_searching, .. } => {
+                            needs_another = was_searching && scheduler.has_work();
+                            Doing::Running
+                        }
+                        Next::Search => Doing::Searching,
+                        Next::Sleep => Self::sleep(scheduler),
+                    }
+                }
+                Doing::Searching => {
+                    let is_over = scheduler.end_search(&mut scheduler.lock(), searching);
+                    if is_over { Self::sleep(scheduler) } else { Doing::Looking }
+                }
+                Doing::Running if goes_on => {
+                    needs_another = scheduler.enter_host_work();
+                    Doing::HostWork
+                }
+                Doing::Running => Doing::Looking,
+                Doing::HostWork => {
+                    scheduler.leave_host_work();
+                    Doing::Running
+                }
+                Doing::Sleeping(sleeper) => {
+                    if !sleeper.notified.swap(false, Ordering::Relaxed) {
+                        return;
+                    }
+                    *searching = true;
+                    Doing::Looking
+                }
+            };
+            if needs_another {
+                self.request();
+            }
+        }
+
+        fn count(&self, is_counted: impl Fn(&Doing) -> bool) -> usize {
+            self.workers.iter().filter(|(_, doing)| is_counted(doing)).count()
+        }
+    }
+
+    #[test]
+    fn somebody_looks_for_each_task_or_all_workers_run() {
+        let mut random = Random::new(1);
+        for most in 1..=3 {
+            for _ in 0..300 {
+                let mut model = Workers { scheduler: Scheduler::new(most), workers: Vec::new() };
+                for task in 0..200 {
+                    if random.below(4) == 0 {
+                        let action = model.scheduler.push(random.below(LEVELS), task);
+                        model.carry_out(action);
+                    } else if !model.workers.is_empty() {
+                        model.step(random.below(model.workers.len()), random.below(3) == 0);
+                    }
+                    let looks = model.count(|doing| match doing {
+                        Doing::Looking | Doing::Searching => true,
+                        Doing::Sleeping(sleeper) => sleeper.notified.load(Ordering::Relaxed),
+                        Doing::Running | Doing::HostWork => false,
+                    });
+                    let running = model.count(|doing| matches!(doing, Doing::Running));
+                    assert!(!model.scheduler.has_work() || looks > 0 || running >= most, "{running} of {most} run");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! One worker thread: looks for work, runs it, sleeps.
 
 use super::core::{Engine, Pace, Task, become_worker};
-use super::scheduler::{Ready, Sleeper};
-use anabranch_sync::MutexGuard;
+use super::scheduler::{Next, Ready, Sleeper};
+use anabranch_sync::modelled::MutexGuard;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,29 +50,22 @@ impl Worker<'_> {
             if ready.stopping {
                 return None;
             }
-            if let Some(task) = ready.pop() {
-                scheduler.refresh(&ready);
-                if self.searching {
-                    self.searching = false;
-                    ready.searching -= 1;
-                    self.pass_on(ready);
+            match scheduler.next(&mut ready, &mut self.searching) {
+                Next::Run { task, was_searching } => {
+                    if was_searching {
+                        self.pass_on(ready);
+                    }
+                    return Some(task);
                 }
-                return Some(task);
-            }
-            if !self.searching && ready.searching == 0 {
-                self.searching = true;
-                ready.searching += 1;
-            }
-            if self.searching {
-                drop(ready);
-                self.search();
-                ready = scheduler.lock();
-                // It counts as searching until it has taken what is there, because who has queued that has left it the rest, too.
-                if ready.stopping || scheduler.has_work() {
-                    continue;
+                Next::Search => {
+                    drop(ready);
+                    self.search();
+                    ready = scheduler.lock();
+                    if ready.stopping || !scheduler.end_search(&mut ready, &mut self.searching) {
+                        continue;
+                    }
                 }
-                self.searching = false;
-                ready.searching -= 1;
+                Next::Sleep => {}
             }
             if !self.sleep(ready) {
                 return None;
