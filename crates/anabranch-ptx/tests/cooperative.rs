@@ -280,6 +280,47 @@ fn lanes_meet_in_calls_of_one_function_from_several_places() {
     assert_eq!(found[0], expected);
 }
 
+#[test]
+fn a_warp_that_waits_at_a_counted_barrier_counts_as_a_whole_one() {
+    let together = "barrier.sync 1, {count};";
+    let apart = "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra even;
+        barrier.sync 1, {count}; bra over; even: barrier.sync 1, {count}; over:";
+    let one_less = "setp.eq.u32 %p1, %r1, 5; @%p1 exit;";
+    // The others have come when the last lane ends.
+    let late = "setp.eq.u32 %p1, %r1, 5; @%p1 bra late; barrier.sync 1, {count}; bra over;
+        late: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 100000; @%p1 bra late; exit; over:";
+    for (threads, count) in [(40u32, 64u32), (64, 64), (8, 32), (33, 64), (31, 32)] {
+        for (body, ends) in [
+            (together.to_owned(), 0),
+            (apart.to_owned(), 0),
+            (format!("{one_less} {together}"), 1),
+            (format!("{one_less} {apart}"), 1),
+            (late.to_owned(), 1),
+        ] {
+            let mut device = Device::new(&format!(
+                "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry meet(.param .u64 out)
+{{
+    .reg .u64 %rd<2>; .reg .u32 %r<4>; .reg .pred %p<2>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, 0;
+    {}
+    atom.global.add.u32 %r3, [%rd1], 1;
+    ret;
+}}",
+                body.replace("{count}", &count.to_string())
+            ));
+            let out = device.memory.upload(&[0u32]);
+            device.launch("meet", 1, threads, &Arguments::new().with(out)).unwrap();
+            assert_eq!(device.memory.download::<u32>(out), [threads - ends], "{threads} threads, {count}: {body}");
+        }
+    }
+}
+
 /// Blocks meet each other without `nanosleep`. `{waiting}` says which threads do not look, by their number and 0, and `{read}` how
 /// those do that look.
 const MEETING: &str = "
@@ -346,6 +387,10 @@ fn a_block_that_looks_at_memory_lets_others_run() {
                 meet(waiting, read, threads);
             }
         }
+        // The loop ends with an indirect branch.
+        let targets = "turns: .branchtargets over, again;";
+        let branch = "setp.lt.u32 %p3, %r4, %r1; selp.u32 %r5, 1, 0, %p3; brx.idx %r5, turns; over:";
+        meet("lt", &format!("{targets} {} {branch}", loads[0]), threads);
         // All threads meet in each round, of which all look, or the first one does.
         let all = "setp.lt.u32 %p2, %r4, %r1; bar.red.or.pred %p2, 0, %p2; selp.u32 %r4, 0, %r1, %p2;";
         for read in &loads {

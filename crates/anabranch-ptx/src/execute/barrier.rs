@@ -8,7 +8,7 @@ pub(crate) const COUNT: usize = 16;
 pub(crate) struct Barrier {
     /// Threads that have come, for barriers of all threads of the block.
     pub(crate) threads: u32,
-    /// The same with each whole warp as 32 threads, as counts want it.
+    /// Those of them that do not wait, with each whole warp as 32 threads, as counts want it.
     pub(crate) counted: u32,
     /// The count that the threads named, if they did.
     pub(crate) count: Option<u32>,

@@ -357,7 +357,13 @@ impl Block<'_> {
         self.waiting |= 1 << number;
         let barrier = &mut self.barriers[number as usize];
         barrier.threads += same.count_ones();
-        barrier.counted += if same == warp.live { 32 } else { same.count_ones() };
+        let arrives = op.flags & control::BARRIER_KIND == control::ARRIVE;
+        // A warp that waits counts when the barrier is looked at: its other lanes may come or end meanwhile.
+        barrier.counted += match arrives {
+            true if same == warp.live => 32,
+            true => same.count_ones(),
+            false => 0,
+        };
         barrier.holding += (predicate & same).count_ones();
         barrier.count = (op.flags & control::COUNTED != 0).then_some(counts[lane as usize]);
         // Lanes that do not come go on; those with other numbers come again.
@@ -370,7 +376,7 @@ impl Block<'_> {
         }
         let here = &mut warp.parts[part];
         here.mask = same;
-        if op.flags & control::BARRIER_KIND == control::ARRIVE {
+        if arrives {
             here.place += 1;
         } else {
             here.state = State::Barrier(number);
@@ -386,7 +392,10 @@ impl Block<'_> {
             let number = waiting.trailing_zeros() as usize;
             waiting &= waiting - 1;
             let live = self.warps.iter().map(|warp| warp.live.count_ones()).sum();
-            let barrier = self.barriers[number];
+            let mut barrier = self.barriers[number];
+            if barrier.count.is_some() {
+                barrier.counted += self.warps.iter().map(|warp| warp.waiting_at(number as u32)).sum::<u32>();
+            }
             if !barrier.is_complete(live) {
                 continue;
             }

@@ -42,21 +42,22 @@ impl Warp {
         self.enter(index, lanes, function, site, op.target, around)
     }
 
-    /// `call` of addresses, and `brx.idx`: the lanes that go where the first one goes. The others come back here.
+    /// `call` of addresses, and `brx.idx`: the lanes that go where the first one goes. The others come back here. `true`: the warp is
+    /// together, and has looked at memory long enough for others to run first now.
     pub(super) fn call_indirect(
         &mut self,
         index: usize,
         lanes: &mut Lanes<'_>,
         op: &Op,
         around: &Surroundings<'_>,
-    ) -> Result<(), Box<Failure>> {
+    ) -> Result<bool, Box<Failure>> {
         let site = self.site(index, op, around.launch);
         let first = lanes.taken.trailing_zeros() & 31;
         let chosen = lanes.addresses.0[first as usize];
         let same = (0..32).filter(|lane| lanes.taken >> lane & 1 != 0 && lanes.addresses.0[*lane] == chosen);
         let same = same.fold(0u32, |mask, lane| mask | 1 << lane);
         let part = self.parts[index];
-        let mut others = lanes.taken & !same;
+        let others = lanes.taken & !same;
         // Lanes whose guard does not hold go on at once; the others come to this place again.
         let skipping = part.mask & !lanes.taken;
         if skipping != 0 {
@@ -64,9 +65,7 @@ impl Warp {
         }
         if others != 0 {
             self.parts.push(Part { mask: others, ..part });
-            others = 0;
         }
-        let _ = others;
         self.parts[index].mask = same;
         lanes.taken = same;
         lanes.mask = same;
@@ -78,16 +77,15 @@ impl Warp {
                 return Err(failure_of(FaultCode::INVALID_PC, detail, first));
             };
             self.parts[index].place = *target;
-            if *target <= part.place {
-                self.turn_ends(index, lanes);
-            }
+            let alone = self.parts.len() == 1;
+            let turn_ends = *target <= part.place && (!alone || lanes.watches) && self.turn_ends(index, lanes);
             self.join();
-            return Ok(());
+            return Ok(turn_ends && alone);
         }
         let Some(function) = function_of(chosen) else {
             return Err(failure_of(FaultCode::INVALID_PC, Detail::BadCall, first));
         };
-        self.enter(index, lanes, function, site, op.target, around)
+        self.enter(index, lanes, function, site, op.target, around).map(|()| false)
     }
 
     /// Begins a function for the lanes of `taken`.

@@ -140,6 +140,13 @@ impl Warp {
         self.frame_bytes + self.local.bytes() as u64
     }
 
+    /// How many threads of a count wait at a barrier: a warp whose lanes all wait counts as a whole one.
+    pub(super) fn waiting_at(&self, barrier: u32) -> u32 {
+        let waiting = self.parts.iter().filter(|part| part.state == State::Barrier(barrier));
+        let lanes = waiting.fold(0, |lanes, part| lanes | part.mask);
+        if lanes != 0 && lanes == self.live { 32 } else { lanes.count_ones() }
+    }
+
     /// Begins the kernel.
     pub(crate) fn start(&mut self) {
         // The frame of the kernel stays where it is.
@@ -408,11 +415,11 @@ impl Warp {
                     return fault(failure);
                 }
             }
-            Step::CallIndirect => {
-                if let Err(failure) = self.call_indirect(index, lanes, op, around) {
-                    return fault(failure);
-                }
-            }
+            Step::CallIndirect => match self.call_indirect(index, lanes, op, around) {
+                Ok(true) => return Some(Stop::Look),
+                Ok(false) => {}
+                Err(failure) => return fault(failure),
+            },
             Step::Return => self.leave(index, lanes.taken, around),
             Step::Exit => self.exit(index, lanes.taken),
             Step::Barrier => {
