@@ -5,21 +5,24 @@
 
 mod common;
 
-use anabranch::{Context, DualModule, HostFunction, Instance, LaunchConfig, WaitCondition};
-use common::assert_ends;
-use std::sync::Mutex;
+use anabranch::{Context, DualModule, HostFunction, Instance, LaunchConfig, Stream, WaitCondition};
+use common::{assert_ends, until};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
-/// A context of a software device with one worker.
-fn one_worker() -> Context {
-    let instance = Instance::builder().cuda(false).isolated().host_workers(1).build().unwrap();
+/// A context of a software device with so many workers.
+fn with_workers(count: usize) -> Context {
+    let instance = Instance::builder().cuda(false).isolated().host_workers(count).build().unwrap();
     instance.device("host").unwrap().context().unwrap()
 }
 
 #[test]
 fn safety_194_a_wait_for_a_value_ends_while_host_functions_run() {
     assert_ends(|| {
-        let context = one_worker();
+        let context = with_workers(1);
         let [busy, waiting] = std::array::from_fn(|_| context.create_stream().unwrap());
         let signal = context.create_signal().unwrap();
         let ((begin, begun), (go_on, gone_on)) = (channel(), channel());
@@ -46,6 +49,58 @@ fn safety_194_a_wait_for_a_value_ends_while_host_functions_run() {
         // Waits for the stream whose worker is busy, and not for the one that waits for the value.
         while !busy.query().unwrap() {
             std::thread::yield_now();
+        }
+    });
+}
+
+/// A large kernel waits for other streams' work, of which there is less than there are workers.
+fn assert_leaves_workers(streams: &[Stream; 4]) {
+    let context = streams[0].context();
+    let [waiting, others @ ..] = streams;
+    let begun = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&begun);
+    let wait = HostFunction::new("wait", &[], move |_, _| {
+        while seen.load(Ordering::SeqCst) < 3 {
+            thread::yield_now();
+        }
+    });
+    // They wait for each other, and only after a moment, when the first kernel has all the help that it gets.
+    let meet = Arc::clone(&begun);
+    let meet = HostFunction::new("meet", &[], move |_, _| {
+        meet.fetch_add(1, Ordering::SeqCst);
+        while meet.load(Ordering::SeqCst) < 3 {
+            thread::yield_now();
+        }
+    });
+    let module = DualModule::new().host_function(wait).host_function(meet).load(&context).unwrap();
+    let [wait, meet] = ["wait", "meet"].map(|name| module.kernel(name).unwrap());
+    waiting.launch_checked(&wait, &LaunchConfig::new(64, 128), ()).unwrap();
+    thread::sleep(Duration::from_millis(20));
+    for other in others {
+        other.launch_checked(&meet, &LaunchConfig::new(1, 1), ()).unwrap();
+    }
+    until("the other kernels have begun", || begun.load(Ordering::SeqCst) == 3);
+    streams.iter().for_each(|stream| stream.synchronize().unwrap());
+}
+
+#[test]
+fn safety_197_a_large_kernel_leaves_workers_to_others() {
+    assert_ends(|| {
+        let context = with_workers(4);
+        for _ in 0..20 {
+            assert_leaves_workers(&std::array::from_fn(|_| context.create_stream().unwrap()));
+        }
+    });
+}
+
+#[test]
+fn safety_197_a_large_kernel_leaves_workers_of_a_green_context_to_others() {
+    assert_ends(|| {
+        let context = with_workers(8);
+        let (groups, _) = context.device().multiprocessors().unwrap().split(1, 4).unwrap();
+        let green = context.create_green_context(&groups).unwrap();
+        for _ in 0..20 {
+            assert_leaves_workers(&std::array::from_fn(|_| green.create_stream().unwrap()));
         }
     });
 }

@@ -4,7 +4,7 @@ use super::observer::Observer;
 use super::partition::Partition;
 use super::queue::Padded;
 use super::random::Random;
-use super::scheduler::{Scheduler, WorkerAction};
+use super::scheduler::{Absence, Scheduler, WorkerAction};
 use super::starter::Starter;
 use super::value::ValueWaits;
 use crate::error::enter_work;
@@ -33,6 +33,11 @@ thread_local! {
 pub(crate) trait Task: fmt::Debug + Send + Sync {
     /// Runs it. `false`: there was nothing to run.
     fn run(self: Arc<Self>, engine: &Engine, pace: Pace) -> bool;
+
+    /// Whether it only helps a worker with its kernel, which that one else runs by itself.
+    fn is_help(&self) -> bool {
+        false
+    }
 
     /// The part of the workers that runs it, and its level there. `None`: all do.
     fn partition(&self) -> Option<(&Arc<Partition>, usize)> {
@@ -191,6 +196,29 @@ impl Engine {
         work();
     }
 
+    /// Has a worker help another one with its kernel. Other work gets a worker in its place.
+    pub(super) fn run_help(&self, help: Arc<dyn Task>) {
+        struct Helping<'a>(&'a Engine);
+        impl Drop for Helping<'_> {
+            fn drop(&mut self) {
+                self.0.scheduler.come_back(Absence::Helping);
+            }
+        }
+        self.leave_place(Absence::Helping);
+        let _helping = Helping(self);
+        help.run(self, Pace::Worker);
+    }
+
+    /// Gets a worker for what there is to do, in place of the calling one.
+    fn leave_place(&self, absence: Absence) {
+        if self.scheduler.leave_place(absence) {
+            self.ensure_worker();
+        } else if !self.values.is_empty() {
+            // All workers may have been busy when the waits came.
+            self.ensure_poller();
+        }
+    }
+
     /// Stops the threads and waits until they have finished the entries that they are running. From inside of host work
     /// it does not wait: that work may be what a worker is running.
     pub(crate) fn shut_down(&self) {
@@ -228,12 +256,7 @@ pub(super) struct BlockedWorker<'a> {
 impl<'a> BlockedWorker<'a> {
     /// `partition`: that of the task that it runs.
     pub(super) fn new(engine: &'a Engine, partition: Option<&'a Partition>) -> Self {
-        if engine.scheduler.enter_host_work() {
-            engine.ensure_worker();
-        } else if !engine.values.is_empty() {
-            // All workers may have been busy when the waits came.
-            engine.ensure_poller();
-        }
+        engine.leave_place(Absence::Blocked);
         if let Some(partition) = partition {
             partition.leave(engine);
         }
@@ -246,7 +269,7 @@ impl Drop for BlockedWorker<'_> {
         if let Some(partition) = self.partition {
             partition.come_back();
         }
-        self.engine.scheduler.leave_host_work();
+        self.engine.scheduler.come_back(Absence::Blocked);
     }
 }
 

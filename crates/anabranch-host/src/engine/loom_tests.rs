@@ -10,7 +10,7 @@
 mod line;
 
 use super::legacy::LegacyOrder;
-use super::scheduler::{Scheduler, WorkerAction};
+use super::scheduler::{Absence, Scheduler, WorkerAction};
 use crate::ranks;
 use line::{Entry, Line, Tokens, wait, work};
 use loom::thread;
@@ -285,7 +285,7 @@ fn loom_a_task_finds_a_worker_in_place_of_one_that_begins_host_work() {
         let worker = {
             let scheduler = Arc::clone(&scheduler);
             thread::spawn(move || {
-                scheduler.enter_host_work()
+                scheduler.leave_place(Absence::Blocked)
                     && matches!(scheduler.request_worker(&mut scheduler.lock()), WorkerAction::Start)
             })
         };

@@ -3,7 +3,7 @@
 //! Workers are interchangeable, so that a partition is a number: so many of them run tasks of the partition at the same time.
 //! A task beyond that waits here, and not among the ready tasks, where workers would find it again and again. A worker
 //! inside of host work does not count, as in the scheduler. Threads that wait for a stream, and run it meanwhile, are no
-//! workers and do not count either.
+//! workers and do not count either. Workers that help others with their kernels take no place of other work.
 
 use super::core::{Engine, Pace, Task};
 use crate::ranks;
@@ -15,6 +15,8 @@ use std::sync::Arc;
 struct State {
     /// The workers that run tasks of the partition.
     running: usize,
+    /// The workers that help those with their kernels.
+    helping: usize,
     /// Tasks that wait for one of them, with their levels.
     waiting: VecDeque<(usize, Arc<dyn Task>)>,
 }
@@ -51,8 +53,21 @@ impl Partition {
         self.workers
     }
 
-    /// Runs a task on this worker, or keeps it until another one of the partition is done.
+    /// Runs a task on this worker, or keeps it until another one of the partition is done. Help that there is no place for is left out.
     pub(super) fn run(&self, engine: &Engine, level: usize, task: Arc<dyn Task>) {
+        if task.is_help() {
+            let can_help = {
+                let mut state = self.state.lock();
+                let can_help = state.running + state.helping < self.workers;
+                state.helping += usize::from(can_help);
+                can_help
+            };
+            if can_help {
+                engine.run_help(task);
+                self.state.lock().helping -= 1;
+            }
+            return;
+        }
         {
             let mut state = self.state.lock();
             if state.running >= self.workers {

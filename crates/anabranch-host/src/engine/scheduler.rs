@@ -5,7 +5,8 @@
 //! thread only when none is searching.
 //!
 //! A worker inside of host work may be blocked for long, and counts as blocked: another is started in its place when
-//! there is work to do, so that host work that waits for other streams' work is no deadlock.
+//! there is work to do, so that host work that waits for other streams' work is no deadlock. So is one in place of a worker that
+//! helps another one with its kernel, because work of as many streams as there are workers runs at the same time.
 
 use super::queue::Padded;
 use crate::ranks;
@@ -70,6 +71,15 @@ pub(super) enum WorkerAction {
     Start,
 }
 
+/// Why another worker can take the place of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// It is inside of host work.
+    Blocked,
+    /// It helps another worker with its kernel.
+    Helping,
+}
+
 /// What a worker does next.
 pub(super) enum Next<T> {
     /// `was_searching`: whoever has queued other tasks since may have left them to this worker.
@@ -89,6 +99,8 @@ pub(super) struct Scheduler<T> {
     occupied: AtomicU32,
     /// Workers that are inside of host work.
     blocked: AtomicUsize,
+    /// Workers that help others with their kernels.
+    helping: AtomicUsize,
     /// The time after which a worker is to be started that could not be started; 0 where there is none. Every call that
     /// enqueues looks at it.
     retry_at: Padded<AtomicU64>,
@@ -130,6 +142,7 @@ impl<T> Scheduler<T> {
             ready: Mutex::new(ranks::READY, ready),
             occupied: AtomicU32::new(0),
             blocked: AtomicUsize::new(0),
+            helping: AtomicUsize::new(0),
             retry_at: Padded(AtomicU64::new(0)),
             workers,
         }
@@ -206,7 +219,8 @@ impl<T> Scheduler<T> {
         self.choose(&mut ready, 1)
     }
 
-    /// Queues a task if there is a worker that has nothing else to do, beside `offered` others.
+    /// Queues a task if there is a worker that has nothing else to do, beside `offered` others. None is started in place of one that
+    /// helps.
     pub(super) fn offer(&self, level: usize, task: T, offered: usize) -> Option<WorkerAction> {
         let mut ready = self.lock();
         let startable = (self.workers + self.blocked.load(Ordering::Relaxed)).saturating_sub(ready.threads);
@@ -233,9 +247,9 @@ impl<T> Scheduler<T> {
             ready.searching += 1;
             return WorkerAction::Wake(sleeper);
         }
-        // The counterpart is in `enter_host_work`: either a worker is seen here to be blocked, or what there is to do is seen there.
+        // The counterpart is in `leave_place`: either a worker is seen here to have left, or what there is to do is seen there.
         fence(Ordering::SeqCst);
-        if ready.threads < self.workers + self.blocked.load(Ordering::Relaxed) && self.workers > 0 {
+        if ready.threads < self.places() && self.workers > 0 {
             ready.threads += 1;
             ready.searching += 1;
             return WorkerAction::Start;
@@ -269,23 +283,35 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Whether there are more workers than there should be.
-    pub(super) fn has_surplus(&self, ready: &Ready<T>) -> bool {
-        ready.threads > self.workers + self.blocked.load(Ordering::Relaxed)
+    /// How many workers there can be now.
+    fn places(&self) -> usize {
+        self.workers + self.blocked.load(Ordering::Relaxed) + self.helping.load(Ordering::Relaxed)
     }
 
-    /// Notes that a worker is inside of host work. `true`: a task is queued, for which a worker is needed. Waits for values that
-    /// the caller does not see afterwards find a worker for themselves, too.
-    pub(super) fn enter_host_work(&self) -> bool {
-        self.blocked.fetch_add(1, Ordering::Relaxed);
+    /// Whether there are more workers than there should be.
+    pub(super) fn has_surplus(&self, ready: &Ready<T>) -> bool {
+        ready.threads > self.places()
+    }
+
+    fn count(&self, absence: Absence) -> &AtomicUsize {
+        match absence {
+            Absence::Blocked => &self.blocked,
+            Absence::Helping => &self.helping,
+        }
+    }
+
+    /// Notes that another worker can take the place of one. `true`: a task is queued, for which a worker is needed. Waits for values
+    /// that the caller does not see afterwards find a worker for themselves, too.
+    pub(super) fn leave_place(&self, absence: Absence) -> bool {
+        self.count(absence).fetch_add(1, Ordering::Relaxed);
         // The counterpart is in `choose`.
         fence(Ordering::SeqCst);
         self.has_work()
     }
 
-    /// Notes that a worker has come back from host work.
-    pub(super) fn leave_host_work(&self) {
-        self.blocked.fetch_sub(1, Ordering::Relaxed);
+    /// Notes that it has come back.
+    pub(super) fn come_back(&self, absence: Absence) {
+        self.count(absence).fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Takes the next task out.
@@ -340,7 +366,7 @@ impl Sleeper {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{LEVELS, Next, PASSES, Scheduler, Sleeper, WorkerAction};
+    use super::{Absence, LEVELS, Next, PASSES, Scheduler, Sleeper, WorkerAction};
     use crate::engine::random::Random;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -365,7 +391,7 @@ mod tests {
         Looking,
         Searching,
         Running,
-        HostWork,
+        Absent(Absence),
         Sleeping(Arc<Sleeper>),
     }
 
@@ -395,7 +421,7 @@ mod tests {
             Doing::Sleeping(sleeper)
         }
 
-        fn step(&mut self, index: usize, goes_on: bool) {
+        fn step(&mut self, index: usize, absence: Option<Absence>) {
             let scheduler = &self.scheduler;
             let (searching, doing) = &mut self.workers[index];
             let mut needs_another = false;
@@ -415,13 +441,15 @@ mod tests {
                     let is_over = scheduler.end_search(&mut scheduler.lock(), searching);
                     if is_over { Self::sleep(scheduler) } else { Doing::Looking }
                 }
-                Doing::Running if goes_on => {
-                    needs_another = scheduler.enter_host_work();
-                    Doing::HostWork
-                }
-                Doing::Running => Doing::Looking,
-                Doing::HostWork => {
-                    scheduler.leave_host_work();
+                Doing::Running => match absence {
+                    Some(absence) => {
+                        needs_another = scheduler.leave_place(absence);
+                        Doing::Absent(absence)
+                    }
+                    None => Doing::Looking,
+                },
+                Doing::Absent(absence) => {
+                    scheduler.come_back(*absence);
                     Doing::Running
                 }
                 Doing::Sleeping(sleeper) => {
@@ -453,12 +481,13 @@ mod tests {
                         let action = model.scheduler.push(random.below(LEVELS), task);
                         model.carry_out(action);
                     } else if !model.workers.is_empty() {
-                        model.step(random.below(model.workers.len()), random.below(3) == 0);
+                        let absences = [None, None, None, None, Some(Absence::Blocked), Some(Absence::Helping)];
+                        model.step(random.below(model.workers.len()), absences[random.below(6)]);
                     }
                     let looks = model.count(|doing| match doing {
                         Doing::Looking | Doing::Searching => true,
                         Doing::Sleeping(sleeper) => sleeper.notified.load(Ordering::Relaxed),
-                        Doing::Running | Doing::HostWork => false,
+                        Doing::Running | Doing::Absent(_) => false,
                     });
                     let running = model.count(|doing| matches!(doing, Doing::Running));
                     assert!(!model.scheduler.has_work() || looks > 0 || running >= most, "{running} of {most} run");
@@ -475,11 +504,11 @@ mod tests {
         assert_eq!(scheduler.pop(), Some(1));
         scheduler.lock().searching = 0;
         // The worker is in host work, in place of which no other one can be started.
-        scheduler.enter_host_work();
+        scheduler.leave_place(Absence::Blocked);
         assert!(matches!(scheduler.push(0, 2), WorkerAction::Start));
         scheduler.started(None, 5);
         assert!(scheduler.lacks_workers());
-        scheduler.leave_host_work();
+        scheduler.come_back(Absence::Blocked);
         assert!(matches!(scheduler.request_worker(&mut scheduler.lock()), WorkerAction::Nothing));
         assert!(!scheduler.lacks_workers());
     }

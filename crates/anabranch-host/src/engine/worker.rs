@@ -25,6 +25,7 @@ fn work(engine: &Arc<Engine>) {
     let mut worker = Worker { engine, sleeper: None, searching: true };
     while let Some(task) = worker.next() {
         match task.partition().map(|(partition, level)| (Arc::clone(partition), level)) {
+            None if task.is_help() => engine.run_help(task),
             None => _ = task.run(engine, Pace::Worker),
             Some((partition, level)) => partition.run(engine, level, task),
         }

@@ -121,6 +121,10 @@ impl Task for Share {
         self.help()
     }
 
+    fn is_help(&self) -> bool {
+        true
+    }
+
     fn partition(&self) -> Option<(&Arc<Partition>, usize)> {
         self.partition.as_ref().map(|(partition, level)| (partition, *level))
     }
