@@ -11,6 +11,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("ptx.vector_registers", "X5", vector_registers).needs(PTX),
     Case::new("ptx.values_of_128_bits", "X5", values_of_128_bits).needs(PTX),
     Case::new("ptx.registers_of_clusters", "X5", registers_of_clusters).needs(PTX),
+    Case::new("ptx.warps_count_at_barriers", "X5", warps_count_at_barriers).needs(PTX),
     Case::new("ptx.malloc_lasts", "X5", malloc_lasts).needs(PTX),
     Case::new("ptx.malloc_is_limited", "X5", malloc_is_limited).needs(PTX),
 ];
@@ -26,11 +27,16 @@ fn text(target: &str, globals: &str, body: &str) -> String {
 
 /// What `k` writes, run by as many blocks of one thread.
 fn words(environment: &Environment, text: &str, blocks: u32) -> anabranch::Result<Vec<u64>> {
+    words_of(environment, text, LaunchConfig::new(blocks, 1))
+}
+
+/// What `k` writes.
+fn words_of(environment: &Environment, text: &str, launch: LaunchConfig) -> anabranch::Result<Vec<u64>> {
     let (module, stream) = (Module::load_ptx(environment.context(), text)?, environment.stream()?);
     let kernel = module.kernel("k")?;
     let mut to = stream.allocate_zeroed::<u64>(64)?;
     // SAFETY: the kernels of this file write to 64 words at most.
-    unsafe { stream.launch(&kernel, &LaunchConfig::new(blocks, 1), (&mut to,))? };
+    unsafe { stream.launch(&kernel, &launch, (&mut to,))? };
     stream.download(&to)
 }
 
@@ -82,6 +88,30 @@ fn vector_registers(environment: &Environment) -> Verdict {
                 ld.global.v2.f32 %w, [%d0+8]; st.global.f32 [%d0+16], %w.y; st.global.f32 [%d0+20], %w.x;";
     let found = words(environment, &text("sm_70", "", body), 1)?;
     equal("what was written", found.get(..3), Some(&[2 << 32 | 1, 4 << 32 | 3, 3 << 32 | 4][..]))
+}
+
+/// Counts of barriers are of whole warps: one that has fewer threads counts as one, also if its threads come one after another.
+fn warps_count_at_barriers(environment: &Environment) -> Verdict {
+    let together = "barrier.sync 1, COUNT;";
+    let apart = "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra even;\n\
+                 barrier.sync 1, COUNT; bra over;\neven: barrier.sync 1, COUNT;\nover:";
+    let one_ends = "setp.eq.u32 %p1, %r1, 5; @%p1 exit;";
+    let first = "mov.u32 %r1, %tid.x; mov.b64 %d1, 1;";
+    let last = "atom.global.add.u64 %d2, [%d0], %d1;";
+    for (threads, count) in [(40, "64"), (64, "64"), (8, "32"), (33, "64"), (31, "32")] {
+        for (body, ended) in [
+            (together.to_owned(), 0),
+            (apart.to_owned(), 0),
+            (format!("{one_ends} {together}"), 1),
+            (format!("{one_ends} {apart}"), 1),
+        ] {
+            let body = format!("{first} {} {last}", body.replace("COUNT", count));
+            let found = words_of(environment, &text("sm_70", "", &body), LaunchConfig::new(1, threads))?;
+            let what = format!("the number of threads of {threads} that have met with a count of {count}");
+            equal(&what, found.first(), Some(&u64::from(threads - ended)))?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a GPU is older than sm_90, which has what a case is about. The software device is of no generation.
