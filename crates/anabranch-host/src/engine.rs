@@ -3,13 +3,14 @@
 //! Everything that can be decided when an entry is enqueued is decided there: what an event wait binds to, which
 //! barriers of the legacy stream apply. Threads only run what is ready. The engine knows work by the trait [`Work`]
 //! only, and who checks it by the trait [`Observer`]. Its modules, lowest first:
-//! `cell queue completion legacy observer random scheduler value core starter partition worker context stream run wait`.
+//! `cell queue completion legacy observer random levels scheduler value core starter partition worker context stream run wait`.
 
 mod cell;
 mod completion;
 mod context;
 mod core;
 mod legacy;
+mod levels;
 mod observer;
 mod partition;
 mod queue;

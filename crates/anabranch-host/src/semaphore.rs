@@ -41,7 +41,7 @@ pub(crate) struct SignalSemaphore(pub(crate) NumberCondition);
 impl Work for SignalSemaphore {
     fn run(&mut self, turn: &Turn<'_>) -> Outcome {
         self.0.number.raise(self.0.value);
-        turn.engine.values.written();
+        turn.engine.values.changed();
         Outcome::Done
     }
 }

@@ -89,6 +89,29 @@ fn kernels_print_the_bytes_that_they_have() {
     assert_eq!(count(&output.stdout, PRINTED), 2, "{output:?}");
 }
 
+/// Linux counts descriptors by their numbers, so that no further one can be opened.
+#[cfg(target_os = "linux")]
+#[test]
+fn prints_without_another_descriptor() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    if is_child() {
+        let stream = host().create_stream().unwrap();
+        let kernel = kernel(&stream.context());
+        let limit = Rlimit { current: Some(0), ..getrlimit(Resource::Nofile) };
+        setrlimit(Resource::Nofile, limit).unwrap();
+        launch(&stream, &kernel);
+        stream.synchronize().unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn kernels_print_where_no_descriptor_is_left() {
+    let output = child("prints_without_another_descriptor");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(count(&output.stdout, PRINTED), 2, "{output:?}");
+}
+
 #[test]
 fn prints_beside_a_lock() {
     if is_child() {

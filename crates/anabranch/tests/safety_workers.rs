@@ -5,9 +5,11 @@
 
 mod common;
 
-use anabranch::{Context, DualModule, HostFunction, Instance, LaunchConfig, Stream, WaitCondition};
+use anabranch::{
+    Context, DualModule, HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Scalar, Stream, WaitCondition,
+};
 use common::{assert_ends, until};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -103,4 +105,98 @@ fn safety_197_a_large_kernel_leaves_workers_of_a_green_context_to_others() {
             assert_leaves_workers(&std::array::from_fn(|_| green.create_stream().unwrap()));
         }
     });
+}
+
+/// Kernels, which are loaded before there is any work, because that waits for it.
+struct Kernels {
+    busy: Kernel,
+    nothing: Kernel,
+    ran: Arc<[AtomicUsize; 2]>,
+}
+
+impl Kernels {
+    fn new(context: &Context) -> Self {
+        let ran = Arc::new([const { AtomicUsize::new(0) }; 2]);
+        let counted = Arc::clone(&ran);
+        let busy = HostFunction::new("busy", &[4], move |_, arguments| {
+            thread::sleep(Duration::from_micros(100));
+            counted[arguments.scalar::<u32>(0) as usize].fetch_add(1, Ordering::SeqCst);
+        });
+        let nothing = HostFunction::new("nothing", &[], |_, _| {});
+        let module = DualModule::new().host_function(busy).host_function(nothing).load(context).unwrap();
+        let [busy, nothing] = ["busy", "nothing"].map(|name| module.kernel(name).unwrap());
+        Self { busy, nothing, ran }
+    }
+
+    fn launch_nothing(&self, stream: &Stream) {
+        stream.launch_checked(&self.nothing, &LaunchConfig::new(1, 1), ()).unwrap();
+    }
+
+    /// Keeps streams busy with short kernels until something else is over.
+    fn keep_busy(&self, streams: &[Stream], is_over: impl Fn() -> bool) {
+        let ran = |index: usize| self.ran[index].load(Ordering::SeqCst);
+        let mut queued = [ran(0), ran(1)];
+        while !is_over() {
+            for (index, stream) in streams.iter().enumerate() {
+                while queued[index] < ran(index) + 100 {
+                    stream.launch_checked(&self.busy, &LaunchConfig::new(1, 1), (Scalar(index as u32),)).unwrap();
+                    queued[index] += 1;
+                }
+            }
+            thread::sleep(Duration::from_micros(300));
+        }
+        streams.iter().for_each(|stream| stream.synchronize().unwrap());
+    }
+}
+
+#[test]
+fn safety_198_streams_of_a_green_context_have_their_turns() {
+    for (priority, multiprocessors) in [(0, 1), (-5, 1), (0, 2)] {
+        assert_ends(move || {
+            let context = with_workers(4);
+            let (groups, _) = context.device().multiprocessors().unwrap().split(1, multiprocessors).unwrap();
+            let green = context.create_green_context(&groups).unwrap();
+            let streams: Vec<_> = (0..multiprocessors).map(|_| green.create_stream().unwrap()).collect();
+            let other = green.create_stream_with_priority(priority).unwrap();
+            let kernels = Kernels::new(&context);
+            for _ in 0..5 {
+                let is_queued = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        thread::sleep(Duration::from_millis(10));
+                        kernels.launch_nothing(&other);
+                        is_queued.store(true, Ordering::SeqCst);
+                    });
+                    kernels.keep_busy(&streams, || is_queued.load(Ordering::SeqCst) && other.query().unwrap());
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn safety_199_a_wait_for_a_value_ends_beside_streams_that_are_busy() {
+    for workers in [1, 2] {
+        assert_ends(move || {
+            let context = with_workers(workers);
+            let streams: Vec<_> = (0..workers).map(|_| context.create_stream().unwrap()).collect();
+            let (other, signal) = (context.create_stream().unwrap(), context.create_signal().unwrap());
+            let kernels = Kernels::new(&context);
+            let mut graph = context.create_graph().unwrap();
+            let waited = graph.add((), NodeWork::wait_signal(&signal, WaitCondition::GreaterOrEqual, 2)).unwrap();
+            graph.add(waited, NodeWork::host_func(|| {})).unwrap();
+            other.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1).unwrap();
+            kernels.launch_nothing(&other);
+            graph.instantiate().unwrap().launch(&other).unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    for value in [1, 2] {
+                        thread::sleep(Duration::from_millis(20));
+                        signal.set(value);
+                    }
+                });
+                kernels.keep_busy(&streams, || other.query().unwrap());
+            });
+        });
+    }
 }

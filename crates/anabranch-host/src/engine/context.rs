@@ -103,7 +103,7 @@ impl<S> Context<S> {
         let status = if fault.status.is_sticky() { fault.status } else { Status::LAUNCH_FAILED };
         self.lost.get_or_init(|| KernelFault { status, ..fault });
         // Streams that wait for a value wait no more.
-        self.engine.values.written();
+        self.engine.values.changed();
     }
 
     /// The fault that has lost the context.

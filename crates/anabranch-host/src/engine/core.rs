@@ -145,6 +145,14 @@ impl Engine {
         self.carry_out(action);
     }
 
+    /// Looks after values, if it is time to.
+    #[inline]
+    pub(super) fn look_after_values(&self) {
+        if self.values.pause() == Some(Duration::ZERO) {
+            self.values.poll();
+        }
+    }
+
     /// Gets a worker to look after values, unless one does.
     pub(crate) fn ensure_poller(&self) {
         let poller = self.scheduler.lock().poller;
@@ -189,7 +197,7 @@ impl Engine {
     }
 
     /// Runs host work, during which a worker counts as blocked. `partition`: that of the task that a worker runs.
-    pub(crate) fn run_host_work(&self, partition: Option<&Partition>, work: impl FnOnce()) {
+    pub(crate) fn run_host_work(&self, partition: Option<&Arc<Partition>>, work: impl FnOnce()) {
         let _absence = is_worker().then(|| BlockedWorker::new(self, partition));
         // SAFETY: it is a variable of this block, in which nothing else marks the thread for longer.
         let _scope = unsafe { enter_work() };
@@ -250,12 +258,12 @@ impl fmt::Debug for Engine {
 /// A worker is inside of host work, until this is dropped.
 pub(super) struct BlockedWorker<'a> {
     engine: &'a Engine,
-    partition: Option<&'a Partition>,
+    partition: Option<&'a Arc<Partition>>,
 }
 
 impl<'a> BlockedWorker<'a> {
     /// `partition`: that of the task that it runs.
-    pub(super) fn new(engine: &'a Engine, partition: Option<&'a Partition>) -> Self {
+    pub(super) fn new(engine: &'a Engine, partition: Option<&'a Arc<Partition>>) -> Self {
         engine.leave_place(Absence::Blocked);
         if let Some(partition) = partition {
             partition.leave(engine);

@@ -1,6 +1,7 @@
 //! Running the entries of a stream.
 
 use super::core::{BlockedWorker, Engine, Pace, Task};
+use super::levels::has_more_urgent;
 use super::observer::{Moment, Operation};
 use super::partition::Partition;
 use super::stream::{Claim, Entry, JointWork, Outcome, ParkedOn, Position, StreamState, Turn, ValueWait, Waiter};
@@ -82,7 +83,7 @@ impl Engine {
                 if !matches!(entry, Entry::HostFunction(_) | Entry::Callback(_)) {
                     blocked = None;
                 } else if blocked.is_none() {
-                    blocked = Some(BlockedWorker::new(self, stream.partition.as_deref()));
+                    blocked = Some(BlockedWorker::new(self, stream.partition.as_ref()));
                 }
             }
             let turn = Turn { engine: self, stream, sequence: sequence + 1 };
@@ -113,7 +114,10 @@ impl Engine {
             stream.completion.advance();
             let over = match (pace, begin) {
                 (Pace::Worker, Some(begin)) => {
-                    self.scheduler.has_work() && (self.scheduler.has_more_urgent(level) || begin.elapsed() >= SLICE)
+                    self.look_after_values();
+                    let others =
+                        self.scheduler.occupied() | stream.partition.as_ref().map_or(0, |part| part.occupied());
+                    others != 0 && (has_more_urgent(others, level) || begin.elapsed() >= SLICE)
                 }
                 (Pace::Until(_), _) => false,
                 _ => true,

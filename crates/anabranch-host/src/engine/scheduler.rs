@@ -8,22 +8,16 @@
 //! there is work to do, so that host work that waits for other streams' work is no deadlock. So is one in place of a worker that
 //! helps another one with its kernel, because work of as many streams as there are workers runs at the same time.
 
+use super::levels::{LEVELS, Levels};
 use super::queue::Padded;
 use crate::ranks;
 use anabranch_sync::modelled::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, fence};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
 
-/// The number of distinct priorities, from -5 to 0.
-pub(crate) const LEVELS: usize = 6;
-
 /// The most urgent priority.
 pub(crate) const GREATEST_PRIORITY: i32 = 1 - LEVELS as i32;
-
-/// A queue that was passed over so often comes first once.
-const PASSES: u32 = 16;
 
 /// Nanoseconds after which a worker that could not be started is tried again.
 const RETRY: u64 = 1_000_000;
@@ -40,17 +34,9 @@ pub(super) struct Sleeper {
     pub(super) notified: AtomicBool,
 }
 
-/// Tasks of one level.
-#[derive(Debug)]
-struct ReadyQueue<T> {
-    tasks: VecDeque<T>,
-    /// How often a task of another queue was taken since one of this.
-    passes: u32,
-}
-
 #[derive(Debug)]
 pub(super) struct Ready<T> {
-    queues: [ReadyQueue<T>; LEVELS],
+    tasks: Levels<T>,
     pub(super) sleepers: Vec<Arc<Sleeper>>,
     /// Workers that are looking for work, or were woken to.
     pub(super) searching: usize,
@@ -107,30 +93,10 @@ pub(super) struct Scheduler<T> {
     pub(super) workers: usize,
 }
 
-impl<T> Ready<T> {
-    /// Takes the next task out: of the most urgent queue, except that no queue is passed over for ever.
-    pub(super) fn pop(&mut self) -> Option<T> {
-        let waiting = |queue: &ReadyQueue<T>| !queue.tasks.is_empty();
-        let overdue = self.queues.iter().rposition(|queue| waiting(queue) && queue.passes >= PASSES);
-        let taken = overdue.or_else(|| self.queues.iter().position(waiting))?;
-        for (level, queue) in self.queues.iter_mut().enumerate() {
-            queue.passes = if level == taken || queue.tasks.is_empty() { 0 } else { queue.passes + 1 };
-        }
-        self.queues[taken].tasks.pop_front()
-    }
-
-    fn occupied(&self) -> u32 {
-        self.queues
-            .iter()
-            .enumerate()
-            .fold(0, |bits, (level, queue)| bits | (u32::from(!queue.tasks.is_empty()) << level))
-    }
-}
-
 impl<T> Scheduler<T> {
     pub(super) fn new(workers: usize) -> Self {
         let ready = Ready {
-            queues: std::array::from_fn(|_| ReadyQueue { tasks: VecDeque::new(), passes: 0 }),
+            tasks: Levels::default(),
             sleepers: Vec::new(),
             searching: 0,
             threads: 0,
@@ -155,13 +121,13 @@ impl<T> Scheduler<T> {
     /// Whether a task is queued.
     #[inline]
     pub(super) fn has_work(&self) -> bool {
-        self.occupied.load(Ordering::Relaxed) != 0
+        self.occupied() != 0
     }
 
-    /// Whether a task more urgent than `level` is queued.
+    /// One bit for each level at which tasks are queued.
     #[inline]
-    pub(super) fn has_more_urgent(&self, level: usize) -> bool {
-        self.occupied.load(Ordering::Relaxed) & ((1 << level) - 1) != 0
+    pub(super) fn occupied(&self) -> u32 {
+        self.occupied.load(Ordering::Relaxed)
     }
 
     /// Whether a worker could not be started, so that others must help.
@@ -177,12 +143,12 @@ impl<T> Scheduler<T> {
 
     /// Publishes which queues are empty, for readers without the lock.
     pub(super) fn refresh(&self, ready: &Ready<T>) {
-        self.occupied.store(ready.occupied(), Ordering::Relaxed);
+        self.occupied.store(ready.tasks.occupied(), Ordering::Relaxed);
     }
 
     /// What a worker does next. `searching`: whether it counts as one that searches.
     pub(super) fn next(&self, ready: &mut Ready<T>, searching: &mut bool) -> Next<T> {
-        if let Some(task) = ready.pop() {
+        if let Some((_, task)) = ready.tasks.pop() {
             self.refresh(ready);
             let was_searching = std::mem::take(searching);
             ready.searching -= usize::from(was_searching);
@@ -214,7 +180,7 @@ impl<T> Scheduler<T> {
             drop(ready);
             return WorkerAction::Nothing;
         }
-        ready.queues[level].tasks.push_back(task);
+        ready.tasks.push(level, task);
         self.refresh(&ready);
         self.choose(&mut ready, 1)
     }
@@ -228,7 +194,7 @@ impl<T> Scheduler<T> {
             drop(ready);
             return None;
         }
-        ready.queues[level].tasks.push_back(task);
+        ready.tasks.push(level, task);
         self.refresh(&ready);
         Some(self.choose(&mut ready, offered + 1))
     }
@@ -317,27 +283,19 @@ impl<T> Scheduler<T> {
     /// Takes the next task out.
     pub(super) fn pop(&self) -> Option<T> {
         let mut ready = self.lock();
-        let task = ready.pop();
+        let task = ready.tasks.pop();
         self.refresh(&ready);
-        task
+        task.map(|(_, task)| task)
     }
 
     /// Takes one task out, the one that `choose` names among as many as there are.
     pub(super) fn take(&self, choose: impl FnOnce(usize) -> usize) -> Option<T> {
         let mut ready = self.lock();
-        let count: usize = ready.queues.iter().map(|queue| queue.tasks.len()).sum();
+        let count = ready.tasks.len();
         if count == 0 {
             return None;
         }
-        let mut index = choose(count);
-        let mut task = None;
-        for ReadyQueue { tasks, .. } in &mut ready.queues {
-            if index < tasks.len() {
-                task = tasks.remove(index);
-                break;
-            }
-            index -= tasks.len();
-        }
+        let task = ready.tasks.remove(choose(count));
         self.refresh(&ready);
         task
     }
@@ -347,7 +305,7 @@ impl<T> Scheduler<T> {
         let (tasks, sleepers, handles) = {
             let mut ready = self.lock();
             ready.stopping = true;
-            let tasks: Vec<T> = ready.queues.iter_mut().flat_map(|queue| std::mem::take(&mut queue.tasks)).collect();
+            let tasks = ready.tasks.take_all();
             self.refresh(&ready);
             (tasks, std::mem::take(&mut ready.sleepers), std::mem::take(&mut ready.handles))
         };
@@ -366,7 +324,8 @@ impl Sleeper {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Absence, LEVELS, Next, PASSES, Scheduler, Sleeper, WorkerAction};
+    use super::{Absence, LEVELS, Next, Scheduler, Sleeper, WorkerAction};
+    use crate::engine::levels::PASSES;
     use crate::engine::random::Random;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -20,6 +20,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 /// The pause that pauses grow to.
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 
+/// For each time that a look takes, so many times that pass until the next one: looking after many waits leaves time for other work.
+const REST: u32 = 8;
+
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
@@ -100,6 +103,13 @@ pub(crate) enum Condition {
     Number(NumberCondition),
 }
 
+impl Condition {
+    /// Whether what was written at an address can matter. No value has more than eight bytes.
+    fn may_be_at(&self, address: u64) -> bool {
+        matches!(self, Self::Value(condition) if condition.address.abs_diff(address) < 8)
+    }
+}
+
 impl fmt::Debug for ValueCondition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:?} {:?} at {:#x}", self.comparison, self.value, self.address)
@@ -160,10 +170,30 @@ pub(crate) trait Resume: fmt::Debug + Send {
 }
 
 #[derive(Debug)]
+struct Wait {
+    /// Different for each wait.
+    number: u64,
+    waiter: Box<dyn Resume>,
+    condition: Condition,
+}
+
+#[derive(Debug)]
 struct Waiting {
-    waits: Vec<(Box<dyn Resume>, Condition)>,
+    waits: Vec<Wait>,
+    /// How many there have been.
+    added: u64,
     pause: Duration,
     due: Instant,
+    /// How long the last look took.
+    took: Duration,
+}
+
+impl Waiting {
+    /// Has the waits looked at again after a pause.
+    fn rest(&mut self, pause: Duration, now: Instant) {
+        self.pause = pause;
+        self.due = now + pause.max(self.took * REST);
+    }
 }
 
 /// The streams and nodes that wait for a value.
@@ -176,7 +206,8 @@ pub(crate) struct ValueWaits {
 
 impl ValueWaits {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
-        let waiting = Waiting { waits: Vec::new(), pause: SHORTEST_PAUSE, due: Instant::now() };
+        let (pause, took) = (SHORTEST_PAUSE, Duration::ZERO);
+        let waiting = Waiting { waits: Vec::new(), added: 0, pause, due: Instant::now(), took };
         Self { count: AtomicUsize::new(0), waiting: Mutex::new(ranks::VALUES, waiting), observer }
     }
 
@@ -188,21 +219,44 @@ impl ValueWaits {
 
     /// Looks after a stream that has just been parked, or a node that waits.
     pub(crate) fn add(&self, waiter: Box<dyn Resume>, condition: Condition) {
-        {
+        let number = {
             let mut waiting = self.waiting.lock();
-            waiting.waits.push((waiter, condition));
-            waiting.pause = SHORTEST_PAUSE;
-            waiting.due = Instant::now() + SHORTEST_PAUSE;
+            waiting.added += 1;
+            let number = waiting.added;
+            waiting.waits.push(Wait { number, waiter, condition });
+            waiting.rest(SHORTEST_PAUSE, Instant::now());
             self.count.store(waiting.waits.len(), Ordering::Relaxed);
-        }
+            number
+        };
         // Either this look sees what a value write of another stream wrote, or that write sees the count.
         fence(Ordering::SeqCst);
-        self.poll();
+        let over = {
+            let mut waiting = self.waiting.lock();
+            // Mostly it is the last one.
+            let place = waiting.waits.iter().rposition(|wait| wait.number == number);
+            let over =
+                place.filter(|&place| self.is_over(&waiting.waits[place])).map(|place| waiting.waits.remove(place));
+            self.count.store(waiting.waits.len(), Ordering::Relaxed);
+            over
+        };
+        if let Some(wait) = over {
+            wait.waiter.resume();
+        }
     }
 
-    /// To be called after a value was written in stream order.
+    /// To be called after a value was written in stream order at an address.
     #[inline]
-    pub(crate) fn written(&self) {
+    pub(crate) fn written_at(&self, address: u64) {
+        fence(Ordering::SeqCst);
+        if !self.is_empty() {
+            let over = self.take_those(|wait| wait.condition.may_be_at(address) && self.is_over(wait));
+            over.into_iter().for_each(|wait| wait.waiter.resume());
+        }
+    }
+
+    /// To be called after anything else that waits may be for has come true.
+    #[inline]
+    pub(crate) fn changed(&self) {
         fence(Ordering::SeqCst);
         if !self.is_empty() {
             self.poll();
@@ -225,31 +279,35 @@ impl ValueWaits {
         satisfied
     }
 
-    /// Whether what a wait is for is there, or the wait runs again and is reported.
-    fn is_over(&self, condition: &Condition) -> bool {
-        match condition {
+    /// Whether what a wait is for is there, its context is lost, or it runs again and is reported.
+    fn is_over(&self, wait: &Wait) -> bool {
+        let is_there = match &wait.condition {
             Condition::Value(condition) => self.is_satisfied(condition).unwrap_or(true),
             Condition::Number(condition) => condition.is_satisfied(),
-        }
+        };
+        is_there || wait.waiter.is_lost()
     }
 
-    /// Makes those ready whose wait is over, or whose context is lost. Returns whether there were any.
+    /// Takes waits out.
+    fn take_those(&self, is_over: impl Fn(&Wait) -> bool) -> Vec<Wait> {
+        let mut waiting = self.waiting.lock();
+        let over = waiting.waits.extract_if(.., |wait| is_over(wait)).collect();
+        self.count.store(waiting.waits.len(), Ordering::Relaxed);
+        over
+    }
+
+    /// Makes all those ready whose wait is over, or whose context is lost. Returns whether there were any.
     pub(crate) fn poll(&self) -> bool {
-        let over: Vec<_> = {
-            let mut waiting = self.waiting.lock();
-            let over: Vec<_> = waiting
-                .waits
-                .extract_if(.., |(waiter, condition)| self.is_over(condition) || waiter.is_lost())
-                .collect();
-            waiting.pause = if over.is_empty() { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
-            waiting.due = Instant::now() + waiting.pause;
-            self.count.store(waiting.waits.len(), Ordering::Relaxed);
-            over
-        };
+        let begin = Instant::now();
+        let over = self.take_those(|wait| self.is_over(wait));
         let found = !over.is_empty();
-        for (waiter, _) in over {
-            waiter.resume();
+        {
+            let (mut waiting, now) = (self.waiting.lock(), Instant::now());
+            waiting.took = now - begin;
+            let pause = if found { SHORTEST_PAUSE } else { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) };
+            waiting.rest(pause, now);
         }
+        over.into_iter().for_each(|wait| wait.waiter.resume());
         found
     }
 

@@ -44,9 +44,7 @@ impl Worker<'_> {
     fn next(&mut self) -> Option<Arc<dyn Task>> {
         let scheduler = &self.engine.scheduler;
         loop {
-            if self.engine.values.pause() == Some(Duration::ZERO) {
-                self.engine.values.poll();
-            }
+            self.engine.look_after_values();
             let mut ready = scheduler.lock();
             if ready.stopping {
                 return None;
@@ -120,9 +118,7 @@ impl Worker<'_> {
                     if !pause.is_zero() {
                         std::thread::park_timeout(pause);
                     }
-                    if self.engine.values.pause() == Some(Duration::ZERO) {
-                        self.engine.values.poll();
-                    }
+                    self.engine.look_after_values();
                 }
                 None if polling => {
                     // A wait that came between the look and this lock wakes a worker itself, because it finds no poller.

@@ -31,14 +31,14 @@ impl Run {
             Action::Host(work) => {
                 // SAFETY: it is dropped behind the call, and this is the launch in the stream.
                 let _launched = unsafe { LaunchedIn::enter(current.stream.id) };
-                engine.run_host_work(current.stream.partition.as_deref(), || work.run());
+                engine.run_host_work(current.stream.partition.as_ref(), || work.run());
             }
             Action::EventWait(_) => return self.wait_event(current, due),
             Action::Values(_) | Action::ExternalWait(_) if is_left_out => {}
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
             Action::ExternalSignal(signal) => {
                 signal.numbers.iter().for_each(|each| each.number.raise(each.value));
-                engine.values.written();
+                engine.values.changed();
             }
             Action::ExternalWait(wait) => return self.wait_numbers(engine, &wait.numbers, due),
             Action::Kernel(_) | Action::Copy(_) | Action::Fill(_) | Action::Conditional(_) => {
@@ -162,7 +162,7 @@ impl Run {
                     // SAFETY: the address is one of memory, as was just checked, and aligned, as was checked before;
                     // the caller that launched the graph guaranteed that nobody else uses it.
                     unsafe { write.run() }
-                    engine.values.written();
+                    engine.values.written_at(write.address);
                 }
             }
             due.part += 1;

@@ -169,7 +169,7 @@ impl Work for ValueWrite {
     fn run(&mut self, turn: &Turn<'_>) -> Outcome {
         // SAFETY: the caller that enqueued the write guaranteed the address; its alignment was checked then.
         unsafe { ValueWrite::run(self) }
-        turn.engine.values.written();
+        turn.engine.values.written_at(self.address);
         Outcome::Done
     }
 

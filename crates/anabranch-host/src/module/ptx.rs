@@ -12,9 +12,9 @@ use anabranch_ptx::{
     Program, Progress, Region, Size, Space,
 };
 use std::collections::VecDeque;
-#[cfg(unix)]
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+#[cfg(not(unix))]
+use std::io::Write;
 #[cfg(unix)]
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -309,9 +309,15 @@ unsafe impl GlobalMemory for Memory<'_> {
 
 /// Writes to the process's standard output. The program may hold Rust's lock of it while it waits for the kernel.
 #[cfg(unix)]
-fn write_to_standard_output(text: &[u8]) -> io::Result<()> {
-    let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
-    File::from(descriptor).write_all(text)
+fn write_to_standard_output(mut text: &[u8]) -> io::Result<()> {
+    let output = io::stdout();
+    while !text.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(output.as_fd(), text))? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => text = &text[written..],
+        }
+    }
+    Ok(())
 }
 
 /// Writes to the process's standard output, which takes bytes by way of Rust's lock only.
