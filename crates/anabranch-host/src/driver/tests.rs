@@ -99,29 +99,53 @@ fn a_worker_that_could_not_be_started_is_tried_again_by_later_work() {
 }
 
 #[test]
-fn queries_run_what_no_worker_can() {
-    let (driver, call, _fails) = without_workers();
+fn queries_run_nothing_and_the_starter_finds_workers() {
+    let (driver, call, fails) = without_workers();
     let (one, ran) = (stream(&driver, &call), Arc::default());
     (0..10).for_each(|_| count(&driver, &call, one, &ran));
+    for _ in 0..100 {
+        assert_eq!(driver.stream_query(&call, one).unwrap_err().status, Status::NOT_READY);
+    }
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    fails.store(false, Ordering::SeqCst);
     until(|| driver.stream_query(&call, one).is_ok());
     assert_eq!(ran.load(Ordering::SeqCst), 10);
-    let (other, event) = (stream(&driver, &call), event(&driver, &call));
-    count(&driver, &call, one, &ran);
-    follow(&driver, &call, other, one, event);
-    until(|| driver.event_query(&call, event).is_ok());
-    assert_eq!(ran.load(Ordering::SeqCst), 11);
 }
 
 #[test]
-fn who_synchronizes_runs_what_the_awaited_value_comes_from() {
-    let (driver, call, _fails) = without_workers();
+fn who_synchronizes_runs_nothing_else() {
+    let (driver, call, fails) = without_workers();
+    let (one, other, ran) = (stream(&driver, &call), stream(&driver, &call), Arc::default());
+    let (address, stray) = (number(&driver, &call), Arc::default());
+    wait_for_seven(&driver, &call, one, address);
+    count(&driver, &call, one, &ran);
+    count(&driver, &call, other, &stray);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| synchronize(&driver, &call, one));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!waiting.is_finished());
+        assert_eq!(stray.load(Ordering::SeqCst), 0);
+        fails.store(false, Ordering::SeqCst);
+        until(|| stray.load(Ordering::SeqCst) == 1);
+        // SAFETY: the stream is live, and the memory goes with the driver.
+        unsafe { driver.stream_write_value(&call, other, address, Value::U32(7), WriteValueFlags::empty()) }.unwrap();
+    });
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn who_synchronizes_waits_for_workers_that_write_the_awaited_value() {
+    let (driver, call, fails) = without_workers();
     let (waiting, writing, ran) = (stream(&driver, &call), stream(&driver, &call), Arc::default());
     let address = number(&driver, &call);
     wait_for_seven(&driver, &call, waiting, address);
     count(&driver, &call, waiting, &ran);
     // SAFETY: the stream is live, and the memory goes with the driver.
     unsafe { driver.stream_write_value(&call, writing, address, Value::U32(7), WriteValueFlags::empty()) }.unwrap();
-    synchronize(&driver, &call, waiting);
+    std::thread::scope(|scope| {
+        scope.spawn(|| synchronize(&driver, &call, waiting));
+        fails.store(false, Ordering::SeqCst);
+    });
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 

@@ -218,13 +218,15 @@ impl<T> Scheduler<T> {
         if ready.threads < self.places() && self.workers > 0 {
             ready.threads += 1;
             ready.searching += 1;
+            // Set again if it cannot be started, even before whoever starts it reports: it may be that worker which lacks another.
+            self.has_workers();
             return WorkerAction::Start;
         }
         self.has_workers();
         WorkerAction::Nothing
     }
 
-    /// Notes that there are as many workers as there should be, or one that has nothing to do.
+    /// Notes that there are as many workers as there should be, or one that has nothing to do, or is being started.
     fn has_workers(&self) {
         if self.lacks_workers() {
             self.retry_at.store(0, Ordering::Relaxed);
@@ -237,7 +239,6 @@ impl<T> Scheduler<T> {
         let mut ready = self.lock();
         match handle {
             Some(handle) => {
-                self.retry_at.store(0, Ordering::Relaxed);
                 ready.handles.retain(|handle| !handle.is_finished());
                 ready.handles.push(handle);
             }
@@ -453,6 +454,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_worker_that_lacks_another_may_report_before_it_is_reported() {
+        let scheduler = Scheduler::new(1);
+        assert!(matches!(scheduler.push(0, 1), WorkerAction::Start));
+        // The new worker begins a host function, and cannot start another one in its place, before whoever has started it goes on.
+        let mut searching = true;
+        assert!(matches!(scheduler.next(&mut scheduler.lock(), &mut searching), Next::Run { task: 1, .. }));
+        scheduler.leave_place(Absence::Blocked);
+        assert!(matches!(scheduler.push(0, 2), WorkerAction::Start));
+        scheduler.started(None, 5);
+        scheduler.started(Some(std::thread::spawn(|| {})), 5);
+        assert!(scheduler.lacks_workers());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! Work that is queued and then waited for thus runs without a change of thread. A waiting thread runs the awaited stream and
 //! the streams that this one waits for, however many, and nothing that comes behind what is awaited: anything else could keep it
-//! for long after its wait is over, or for ever, where it waits for what the thread does next. Only where
-//! a worker could not be started it runs whatever is ready.
+//! for long after its wait is over, or for ever, where it waits for what the thread does next. This holds also while no worker can
+//! be started.
 
 use super::context::WaitStrategy;
 use super::core::{Engine, Pace};
@@ -19,10 +19,7 @@ use std::time::Duration;
 /// The pause of a waiting thread behind a wait for a value, which no other thread may be looking after.
 const VALUE_PAUSE: Duration = Duration::from_micros(50);
 
-/// The pause of a waiting thread while a worker cannot be started.
-const RETRY_PAUSE: Duration = Duration::from_millis(1);
-
-/// The longest pause of a waiting thread, after which it looks whether a worker could not be started meanwhile.
+/// The longest pause of a waiting thread, after which it looks again for what it can run.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// After so many entries of a stream a thread that puts in more looks whether it is full.
@@ -110,7 +107,7 @@ impl Engine {
         let mut path = SmallVec::new();
         while !is_complete() {
             let help = self.help(stream, sequence, &mut path);
-            if matches!(help, Help::Progress) || self.run_one_without_workers() {
+            if matches!(help, Help::Progress) {
                 continue;
             }
             if looks > 0 {
@@ -135,7 +132,6 @@ impl Engine {
             }
             std::thread::park_timeout(match help {
                 Help::Value => VALUE_PAUSE,
-                _ if self.scheduler.lacks_workers() => RETRY_PAUSE,
                 _ => LONGEST_PAUSE,
             });
         }
@@ -172,32 +168,13 @@ impl Engine {
         }
     }
 
-    /// Runs one thing that is ready, whatever it is, where a worker could not be started.
-    fn run_one_without_workers(&self) -> bool {
-        if !self.scheduler.lacks_workers() {
-            return false;
-        }
-        self.retry_worker();
-        if !self.scheduler.lacks_workers() {
-            return false;
-        }
-        self.values.poll();
-        self.scheduler.pop().is_some_and(|task| task.run(self, Pace::Single))
-    }
-
-    /// What a query does for the work that it asks after, if whoever asks holds no lock: it runs one entry or node that is ready, chosen by the seed where
-    /// the engine is deterministic, and else only where a worker could not be started.
+    /// What a query does for the work that it asks after, if whoever asks holds no lock: where the engine is deterministic, it runs
+    /// one entry or node that is ready, chosen by the seed.
     #[inline]
     pub(crate) fn help_with_query(&self) {
-        let helps = self.is_deterministic() || self.scheduler.lacks_workers();
-        if !helps || !Helping::is_entered() {
-            return;
-        }
-        require_none_held(Rank::LOWEST);
-        if self.is_deterministic() {
+        if self.is_deterministic() && Helping::is_entered() {
+            require_none_held(Rank::LOWEST);
             self.step();
-        } else {
-            self.run_one_without_workers();
         }
     }
 
