@@ -282,6 +282,7 @@ impl<T> Scheduler<T> {
     }
 
     /// Takes the next task out.
+    #[cfg(test)]
     pub(super) fn pop(&self) -> Option<T> {
         let mut ready = self.lock();
         let task = ready.tasks.pop();
