@@ -3,8 +3,8 @@
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{Call, Detail, Driver, EventFlags, Failure, Result as DriverResult, Status};
 
-/// Whether a call has failed because its context is lost. The code says so, or, if it can have other causes or nobody knows it, a
-/// call that has nothing to do with the first fails with the same code, as every call in a lost context does.
+/// Whether a call has failed because its context is lost. The code says so, or, if it can have other causes or nobody knows it, calls
+/// that have nothing to do with the first, or with each other, fail with the same code, as every call in a lost context does.
 pub fn is_lost(driver: &dyn Driver, call: &Call<'_>, failure: &Failure) -> bool {
     if failure.status.is_sticky() {
         return true;
@@ -12,10 +12,10 @@ pub fn is_lost(driver: &dyn Driver, call: &Call<'_>, failure: &Failure) -> bool 
     if is_of_one_call(failure) {
         return false;
     }
-    match ask(driver, call) {
+    [make_event, ask_for_memory].iter().all(|ask| match ask(driver, call) {
         Err(again) => again.status.is_sticky() || (again.status == failure.status && !is_of_one_call(&again)),
         Ok(()) => false,
-    }
+    })
 }
 
 /// Whether nothing follows from a failure for other calls: work is not complete, an argument is wrong, a capture or a host function
@@ -35,8 +35,13 @@ fn is_of_one_call(failure: &Failure) -> bool {
         || matches!(failure.detail.as_deref(), Some(Detail::MissingSymbol { .. } | Detail::Panic(_)))
 }
 
-/// A question that only the context can fail. It is of no event: a layer may refuse all questions about those.
-fn ask(driver: &dyn Driver, call: &Call<'_>) -> DriverResult<()> {
+/// How much memory there is. The answer takes nothing that may be short, such as descriptors or threads.
+fn ask_for_memory(driver: &dyn Driver, call: &Call<'_>) -> DriverResult<()> {
+    driver.memory_info(call).map(drop)
+}
+
+/// Makes an event. It asks nothing of one that is there: a layer may refuse all questions about those.
+fn make_event(driver: &dyn Driver, call: &Call<'_>) -> DriverResult<()> {
     with_relaxed_capture_mode(driver, || {
         let event = driver.event_create(call, EventFlags::DISABLE_TIMING)?;
         // SAFETY: the event was just made, and nobody else knows it.

@@ -6,7 +6,7 @@ mod common;
 
 use anabranch::hal::{
     self, Call, Capabilities, CaptureStatus, DeviceOrdinal, DeviceProperties, Driver, EventFlags, EventHandle,
-    EventRecordFlags, Failure, Forward, GraphHandle, Layered, Live, StreamFlags, StreamHandle,
+    EventRecordFlags, Failure, Forward, GraphHandle, Layered, Live, MemoryInfo, StreamFlags, StreamHandle,
 };
 use anabranch::{CaptureMode, Context, Instance, Status, Stream};
 use common::{assert_ends, hold};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 const STATUSES: [Status; 7] =
     [Status(214), Status(220), Status(226), Status(721), Status(810), Status::UNKNOWN, Status(4242)];
 
-/// Returns an error from all calls that have to do with streams and events, if it is not 0.
+/// Returns an error from all calls that have to do with streams and events, and for the amount of memory, if it is not 0.
 struct Permanent {
     inner: Arc<dyn Driver>,
     status: Arc<AtomicI32>,
@@ -59,6 +59,7 @@ unsafe impl Forward for Permanent {
 
     checked! {
         fn context_synchronize() -> ();
+        fn memory_info() -> MemoryInfo;
         fn stream_create(flags: StreamFlags, priority: i32) -> StreamHandle;
         fn stream_query(stream: Live<'_, StreamHandle>) -> ();
         fn stream_synchronize(stream: Live<'_, StreamHandle>) -> ();

@@ -15,6 +15,7 @@ use common::{assert_ends, checked_host, hold, until};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// A driver that crashes when it uploads a graph of which a node waits for the start of a kernel only.
@@ -324,22 +325,25 @@ struct Refuses {
 
 #[derive(Default)]
 struct Refusal {
-    method: Mutex<&'static str>,
+    methods: Mutex<Vec<&'static str>>,
     /// How many calls are refused.
     left: AtomicUsize,
+    /// With what, if not for want of memory.
+    status: Mutex<Option<hal::Status>>,
 }
 
 impl Refusal {
     fn refuse(&self, method: &'static str, calls: usize) {
-        *self.method.lock().unwrap() = method;
+        *self.methods.lock().unwrap() = vec![method];
         self.left.store(calls, Ordering::SeqCst);
     }
 
     fn of(&self, method: &str) -> hal::Result<()> {
         let one_less = |left: usize| left.checked_sub(1);
-        let is_refused = *self.method.lock().unwrap() == method
+        let is_refused = self.methods.lock().unwrap().contains(&method)
             && self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok();
-        if is_refused { Err(hal::Failure::new(hal::Status::OUT_OF_MEMORY)) } else { Ok(()) }
+        let status = self.status.lock().unwrap().unwrap_or(hal::Status::OUT_OF_MEMORY);
+        if is_refused { Err(hal::Failure::new(status)) } else { Ok(()) }
     }
 }
 
@@ -372,6 +376,17 @@ unsafe impl Forward for Refuses {
     fn event_create(&self, call: &Call<'_>, flags: hal::EventFlags) -> hal::Result<hal::EventHandle> {
         self.refusal.of("event_create")?;
         self.inner.event_create(call, flags)
+    }
+
+    fn event_record(
+        &self,
+        call: &Call<'_>,
+        event: Live<'_, hal::EventHandle>,
+        stream: Live<'_, StreamHandle>,
+        flags: hal::EventRecordFlags,
+    ) -> hal::Result<()> {
+        self.refusal.of("event_record")?;
+        self.inner.event_record(call, event, stream, flags)
     }
 }
 
@@ -458,4 +473,39 @@ fn safety_121_a_scope_that_registers_memory_ends_where_no_event_is_to_be_had() {
         refusal.refuse("", 0);
         assert_eq!(words, [3; 16]);
     });
+}
+
+#[test]
+fn safety_202_a_context_in_which_no_event_is_to_be_had_is_not_lost() {
+    for status in [hal::Status::OPERATING_SYSTEM, hal::Status::UNKNOWN] {
+        let (context, refusal) = refusing();
+        let stream = context.create_stream().unwrap();
+        let mut buffer = stream.allocate_zeroed::<u8>(1 << 16).unwrap();
+        // Copies between plain memory and a buffer that a graph retains go through memory of the library.
+        let graph = stream.capture(CaptureMode::Relaxed, |scope| scope.fill(&mut buffer, 1u8)).unwrap();
+        let signal = hold(&context, &stream);
+        *refusal.status.lock().unwrap() = Some(status);
+        *refusal.methods.lock().unwrap() = vec!["event_create", "event_record"];
+        refusal.left.store(usize::MAX, Ordering::SeqCst);
+        let end = thread::spawn({
+            let refusal = refusal.clone();
+            move || {
+                thread::sleep(Duration::from_millis(100));
+                signal.set(1);
+                // Some calls of the library ask again and again.
+                thread::sleep(Duration::from_millis(100));
+                refusal.refuse("", 0);
+            }
+        });
+        let source = vec![7u8; 1 << 16];
+        let copied = stream.sync_scope(|scope| scope.copy_from_host(&mut buffer, &source));
+        end.join().unwrap();
+        flush_deferred_drops();
+        drop(graph);
+        if copied.is_ok() {
+            assert_eq!(stream.download(&buffer).unwrap(), source);
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(context.device().memory_report().unwrap().findings, []);
+    }
 }
