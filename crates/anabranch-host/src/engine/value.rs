@@ -23,6 +23,9 @@ const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 /// For each time that a look takes, so many times that pass until the next one: looking after many waits leaves time for other work.
 const REST: u32 = 8;
 
+/// The longest time that passes for that: a look may have taken long because the system ran something else.
+const LONGEST_REST: Duration = Duration::from_millis(10);
+
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
@@ -189,10 +192,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Has the waits looked at again after a pause.
-    fn rest(&mut self, pause: Duration, now: Instant) {
-        self.pause = pause;
-        self.due = now + pause.max(self.took * REST);
+    /// When the waits are looked at again after a pause that begins now.
+    fn due_after(&self, pause: Duration, now: Instant) -> Instant {
+        now + pause.max((self.took * REST).min(LONGEST_REST))
     }
 }
 
@@ -224,7 +226,9 @@ impl ValueWaits {
             waiting.added += 1;
             let number = waiting.added;
             waiting.waits.push(Wait { number, waiter, condition });
-            waiting.rest(SHORTEST_PAUSE, Instant::now());
+            waiting.pause = SHORTEST_PAUSE;
+            // Never later than it was to be: waits may be added all the time.
+            waiting.due = waiting.due.min(waiting.due_after(SHORTEST_PAUSE, Instant::now()));
             self.count.store(waiting.waits.len(), Ordering::Relaxed);
             number
         };
@@ -304,8 +308,8 @@ impl ValueWaits {
         {
             let (mut waiting, now) = (self.waiting.lock(), Instant::now());
             waiting.took = now - begin;
-            let pause = if found { SHORTEST_PAUSE } else { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) };
-            waiting.rest(pause, now);
+            waiting.pause = if found { SHORTEST_PAUSE } else { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) };
+            waiting.due = waiting.due_after(waiting.pause, now);
         }
         over.into_iter().for_each(|wait| wait.waiter.resume());
         found
@@ -318,5 +322,46 @@ impl ValueWaits {
         self.count.store(0, Ordering::Relaxed);
         drop(waiting);
         drop(waits);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Resume for Nobody {
+        fn resume(self: Box<Self>) {}
+
+        fn is_lost(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn waits_that_are_added_do_not_put_off_the_next_look() {
+        let value = AtomicU32::new(0);
+        // SAFETY: the number outlives the waits.
+        let condition = unsafe { ValueCondition::new(value.as_ptr() as u64, Value::U32(1), Comparison::Equal) };
+        let waits = ValueWaits::new(None);
+        let add = || waits.add(Box::new(Nobody), Condition::Value(condition));
+        add();
+        waits.poll();
+        {
+            // As if there were very many.
+            let mut waiting = waits.waiting.lock();
+            waiting.took = Duration::from_secs(1);
+            waiting.due = waiting.due_after(SHORTEST_PAUSE, Instant::now());
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < LONGEST_REST {
+            add();
+        }
+        assert_eq!(waits.pause(), Some(Duration::ZERO));
+        value.store(1, Ordering::Relaxed);
+        assert!(waits.poll());
+        assert_eq!(waits.pause(), None);
     }
 }
