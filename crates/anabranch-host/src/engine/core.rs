@@ -121,7 +121,11 @@ impl Engine {
     /// Enters a new partition.
     pub(super) fn add_partition(&self, partition: &Arc<Partition>) {
         let mut partitions = self.partitions.lock();
-        partitions.retain(|partition| partition.strong_count() > 0);
+        if partitions.len() == partitions.capacity() {
+            partitions.retain(|partition| partition.strong_count() > 0);
+            let live = partitions.len();
+            partitions.reserve(live.max(8));
+        }
         partitions.push(Arc::downgrade(partition));
     }
 

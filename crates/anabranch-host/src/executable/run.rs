@@ -63,22 +63,29 @@ enum Token {
     None,
     /// For any worker.
     All,
-    /// For a part of the workers, in the launch of that generation.
-    Part(u64),
+    /// For a part of the workers, the one at that address.
+    Part(usize),
+}
+
+impl Token {
+    /// The token of a part of the workers, or of all. While the scheduler has it, it keeps the part, so that no other one is at its
+    /// address.
+    fn of(partition: Option<&Arc<Partition>>) -> Self {
+        partition.map_or(Self::All, |partition| Self::Part(Arc::as_ptr(partition).addr()))
+    }
 }
 
 /// A token for a part of the workers.
 #[derive(Debug)]
 struct PartToken {
     run: Arc<Run>,
-    generation: u64,
     partition: Arc<Partition>,
     level: usize,
 }
 
 impl Task for PartToken {
     fn run(self: Arc<Self>, engine: &Engine, _: Pace) -> bool {
-        self.run.take_token(Token::Part(self.generation));
+        self.run.take_token(Token::of(Some(&self.partition)));
         self.run.run_nodes(engine, Runner::Worker(Some(&self.partition)))
     }
 
@@ -261,16 +268,15 @@ impl Run {
     fn hand_out_token(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         let Some(current) = state.current.as_ref().filter(|_| !state.ready.is_empty()) else { return };
         let (level, partition) = (current.stream.level(), current.stream.partition.clone());
-        let token = if partition.is_some() { Token::Part(state.generation) } else { Token::All };
+        let token = Token::of(partition.as_ref());
         if state.token == token {
             return;
         }
         state.token = token;
-        let generation = state.generation;
         drop(state);
         let task: Arc<dyn Task> = match partition {
             None => Arc::clone(self) as _,
-            Some(partition) => Arc::new(PartToken { run: Arc::clone(self), generation, partition, level }),
+            Some(partition) => Arc::new(PartToken { run: Arc::clone(self), partition, level }),
         };
         self.core.engine.push(level, task);
     }
