@@ -9,6 +9,8 @@ use crate::ranks;
 use crate::shared_file::SharedNumber;
 use anabranch_hal::{Reduction, Value};
 use anabranch_sync::Mutex;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -106,10 +108,24 @@ pub(crate) enum Condition {
     Number(NumberCondition),
 }
 
-impl Condition {
-    /// Whether what was written at an address can matter. No value has more than eight bytes.
-    fn may_be_at(&self, address: u64) -> bool {
-        matches!(self, Self::Value(condition) if condition.address.abs_diff(address) < 8)
+/// Where waits are kept: with the others for values in the same eight bytes, which a value is never beyond, or with all those for
+/// numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Value(u64),
+    Numbers,
+}
+
+impl Place {
+    fn at(address: u64) -> Self {
+        Self::Value(address / 8)
+    }
+
+    fn of(condition: &Condition) -> Self {
+        match condition {
+            Condition::Value(condition) => Self::at(condition.address),
+            Condition::Number(_) => Self::Numbers,
+        }
     }
 }
 
@@ -182,7 +198,8 @@ struct Wait {
 
 #[derive(Debug)]
 struct Waiting {
-    waits: Vec<Wait>,
+    waits: HashMap<Place, Vec<Wait>>,
+    count: usize,
     /// How many there have been.
     added: u64,
     pause: Duration,
@@ -209,7 +226,7 @@ pub(crate) struct ValueWaits {
 impl ValueWaits {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         let (pause, took) = (SHORTEST_PAUSE, Duration::ZERO);
-        let waiting = Waiting { waits: Vec::new(), added: 0, pause, due: Instant::now(), took };
+        let waiting = Waiting { waits: HashMap::new(), count: 0, added: 0, pause, due: Instant::now(), took };
         Self { count: AtomicUsize::new(0), waiting: Mutex::new(ranks::VALUES, waiting), observer }
     }
 
@@ -221,31 +238,26 @@ impl ValueWaits {
 
     /// Looks after a stream that has just been parked, or a node that waits.
     pub(crate) fn add(&self, waiter: Box<dyn Resume>, condition: Condition) {
+        let place = Place::of(&condition);
         let number = {
             let mut waiting = self.waiting.lock();
             waiting.added += 1;
+            waiting.count += 1;
             let number = waiting.added;
-            waiting.waits.push(Wait { number, waiter, condition });
+            waiting.waits.entry(place).or_default().push(Wait { number, waiter, condition });
             waiting.pause = SHORTEST_PAUSE;
             // Never later than it was to be: waits may be added all the time.
             waiting.due = waiting.due.min(waiting.due_after(SHORTEST_PAUSE, Instant::now()));
-            self.count.store(waiting.waits.len(), Ordering::Relaxed);
+            self.count.store(waiting.count, Ordering::Relaxed);
             number
         };
         // Either this look sees what a value write of another stream wrote, or that write sees the count.
         fence(Ordering::SeqCst);
-        let over = {
-            let mut waiting = self.waiting.lock();
+        self.resume_at(place, |waits| {
             // Mostly it is the last one.
-            let place = waiting.waits.iter().rposition(|wait| wait.number == number);
-            let over =
-                place.filter(|&place| self.is_over(&waiting.waits[place])).map(|place| waiting.waits.remove(place));
-            self.count.store(waiting.waits.len(), Ordering::Relaxed);
-            over
-        };
-        if let Some(wait) = over {
-            wait.waiter.resume();
-        }
+            let index = waits.iter().rposition(|wait| wait.number == number);
+            index.filter(|&index| self.is_over(&waits[index])).map(|index| waits.remove(index)).into_iter().collect()
+        });
     }
 
     /// To be called after a value was written in stream order at an address.
@@ -253,8 +265,7 @@ impl ValueWaits {
     pub(crate) fn written_at(&self, address: u64) {
         fence(Ordering::SeqCst);
         if !self.is_empty() {
-            let over = self.take_those(|wait| wait.condition.may_be_at(address) && self.is_over(wait));
-            over.into_iter().for_each(|wait| wait.waiter.resume());
+            self.resume_at(Place::at(address), |waits| waits.extract_if(.., |wait| self.is_over(wait)).collect());
         }
     }
 
@@ -292,18 +303,41 @@ impl ValueWaits {
         is_there || wait.waiter.is_lost()
     }
 
-    /// Takes waits out.
-    fn take_those(&self, is_over: impl Fn(&Wait) -> bool) -> Vec<Wait> {
+    /// Takes some of the waits of a place out, and makes those ready that waited.
+    fn resume_at(&self, place: Place, take: impl FnOnce(&mut Vec<Wait>) -> Vec<Wait>) {
+        let over = {
+            let mut waiting = self.waiting.lock();
+            let Entry::Occupied(mut waits) = waiting.waits.entry(place) else { return };
+            let over = take(waits.get_mut());
+            if waits.get().is_empty() {
+                waits.remove();
+            }
+            waiting.count -= over.len();
+            self.count.store(waiting.count, Ordering::Relaxed);
+            over
+        };
+        over.into_iter().for_each(|wait| wait.waiter.resume());
+    }
+
+    /// Takes all waits out that are over.
+    fn take_over(&self) -> Vec<Wait> {
         let mut waiting = self.waiting.lock();
-        let over = waiting.waits.extract_if(.., |wait| is_over(wait)).collect();
-        self.count.store(waiting.waits.len(), Ordering::Relaxed);
+        let mut over = Vec::new();
+        waiting.waits.retain(|_, waits| {
+            over.extend(waits.extract_if(.., |wait| self.is_over(wait)));
+            !waits.is_empty()
+        });
+        waiting.count -= over.len();
+        self.count.store(waiting.count, Ordering::Relaxed);
+        // The same in each run, for orders that are made from a seed.
+        over.sort_unstable_by_key(|wait| wait.number);
         over
     }
 
     /// Makes all those ready whose wait is over, or whose context is lost. Returns whether there were any.
     pub(crate) fn poll(&self) -> bool {
         let begin = Instant::now();
-        let over = self.take_those(|wait| self.is_over(wait));
+        let over = self.take_over();
         let found = !over.is_empty();
         {
             let (mut waiting, now) = (self.waiting.lock(), Instant::now());
@@ -319,6 +353,7 @@ impl ValueWaits {
     pub(crate) fn clear(&self) {
         let mut waiting = self.waiting.lock();
         let waits = std::mem::take(&mut waiting.waits);
+        waiting.count = 0;
         self.count.store(0, Ordering::Relaxed);
         drop(waiting);
         drop(waits);
