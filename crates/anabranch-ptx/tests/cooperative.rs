@@ -2,7 +2,7 @@
 
 mod common;
 
-use anabranch_ptx::{BlockRun, Launch, Level, Progress, Size};
+use anabranch_ptx::{BlockRun, Detail, Fault, Launch, Level, Progress, Size};
 use common::{Arguments, Device, Random};
 
 const TEXT: &str = include_str!("kernels/cooperative.ptx");
@@ -280,6 +280,29 @@ fn lanes_meet_in_calls_of_one_function_from_several_places() {
     assert_eq!(found[0], expected);
 }
 
+/// Runs a block whose threads do what `body` says, with `%r1` as their numbers. Returns how many get to the end.
+fn threads_that_pass(threads: u32, body: &str) -> Result<u32, Box<Fault>> {
+    let mut device = Device::new(&format!(
+        "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry meet(.param .u64 out)
+{{
+    .reg .u64 %rd<2>; .reg .u32 %r<4>; .reg .pred %p<3>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, 0;
+    {body}
+    atom.global.add.u32 %r3, [%rd1], 1;
+    ret;
+}}"
+    ));
+    let out = device.memory.upload(&[0u32]);
+    device.launch("meet", 1, threads, &Arguments::new().with(out))?;
+    Ok(device.memory.download::<u32>(out)[0])
+}
+
 #[test]
 fn a_warp_that_waits_at_a_counted_barrier_counts_as_a_whole_one() {
     let together = "barrier.sync 1, {count};";
@@ -297,28 +320,37 @@ fn a_warp_that_waits_at_a_counted_barrier_counts_as_a_whole_one() {
             (format!("{one_less} {apart}"), 1),
             (late.to_owned(), 1),
         ] {
-            let mut device = Device::new(&format!(
-                "
-.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry meet(.param .u64 out)
-{{
-    .reg .u64 %rd<2>; .reg .u32 %r<4>; .reg .pred %p<2>;
-    ld.param.u64 %rd1, [out];
-    mov.u32 %r1, %tid.x;
-    mov.u32 %r2, 0;
-    {}
-    atom.global.add.u32 %r3, [%rd1], 1;
-    ret;
-}}",
-                body.replace("{count}", &count.to_string())
-            ));
-            let out = device.memory.upload(&[0u32]);
-            device.launch("meet", 1, threads, &Arguments::new().with(out)).unwrap();
-            assert_eq!(device.memory.download::<u32>(out), [threads - ends], "{threads} threads, {count}: {body}");
+            let passed = threads_that_pass(threads, &body.replace("{count}", &count.to_string())).unwrap();
+            assert_eq!(passed, threads - ends, "{threads} threads, {count}: {body}");
         }
     }
+}
+
+#[test]
+fn a_warp_arrives_when_all_its_lanes_have_that_have_not_ended() {
+    // The first warp waits for what the second one does.
+    let text = |count: u32, arrive: &str| {
+        format!(
+            "setp.lt.u32 %p2, %r1, 32; @%p2 bra first; {} bra all; first: barrier.sync 1, {count}; all:",
+            arrive.replace("{count}", &count.to_string())
+        )
+    };
+    let whole = "barrier.arrive 1, {count};";
+    let halves = "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra even;
+        barrier.arrive 1, {count}; bra over; even: barrier.arrive 1, {count}; over:";
+    // The others end.
+    let half = "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra all; barrier.arrive 1, {count};";
+    let guarded = "setp.lt.u32 %p1, %r1, 34; @%p1 barrier.arrive 1, {count};";
+    for arrive in [whole, halves, half, guarded] {
+        for threads in [40, 64] {
+            assert_eq!(threads_that_pass(threads, &text(64, arrive)).unwrap(), threads, "{arrive}");
+        }
+    }
+    let twice = "barrier.arrive 1, {count}; barrier.arrive 1, {count};";
+    assert_eq!(threads_that_pass(64, &text(96, twice)).unwrap(), 64);
+    // Two halves are one arrival.
+    let fault = threads_that_pass(64, &text(96, halves)).unwrap_err();
+    assert_eq!(fault.detail, Detail::Deadlock);
 }
 
 /// Blocks meet each other without `nanosleep`. `{waiting}` says which threads do not look, by their number and 0, and `{read}` how

@@ -12,6 +12,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("ptx.values_of_128_bits", "X5", values_of_128_bits).needs(PTX),
     Case::new("ptx.registers_of_clusters", "X5", registers_of_clusters).needs(PTX),
     Case::new("ptx.warps_count_at_barriers", "X5", warps_count_at_barriers).needs(PTX),
+    Case::new("ptx.warps_arrive_at_barriers", "X5", warps_arrive_at_barriers).needs(PTX),
     Case::new("ptx.malloc_lasts", "X5", malloc_lasts).needs(PTX),
     Case::new("ptx.malloc_is_limited", "X5", malloc_is_limited).needs(PTX),
 ];
@@ -110,6 +111,33 @@ fn warps_count_at_barriers(environment: &Environment) -> Verdict {
             let what = format!("the number of threads of {threads} that have met with a count of {count}");
             equal(&what, found.first(), Some(&u64::from(threads - ended)))?;
         }
+    }
+    Ok(())
+}
+
+/// A warp arrives at a barrier once all its lanes have that have not ended.
+fn warps_arrive_at_barriers(environment: &Environment) -> Verdict {
+    let whole = "barrier.arrive 1, COUNT;";
+    let halves = "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra even;\n\
+                  barrier.arrive 1, COUNT; bra over;\neven: barrier.arrive 1, COUNT;\nover:";
+    let half = "and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra all; barrier.arrive 1, COUNT;";
+    let guarded = "setp.lt.u32 %p1, %r1, 34; @%p1 barrier.arrive 1, COUNT;";
+    let twice = "barrier.arrive 1, COUNT; barrier.arrive 1, COUNT;";
+    for (arrive, threads, count) in [
+        (whole, 40, "64"),
+        (halves, 40, "64"),
+        (halves, 64, "64"),
+        (half, 64, "64"),
+        (guarded, 64, "64"),
+        (twice, 64, "96"),
+    ] {
+        let body = format!(
+            "mov.u32 %r1, %tid.x; mov.b64 %d1, 1; setp.lt.u32 %p2, %r1, 32; @%p2 bra first; {arrive} bra all;\n\
+             first: barrier.sync 1, COUNT;\nall: atom.global.add.u64 %d2, [%d0], %d1;"
+        );
+        let text = text("sm_70", "", &body.replace("COUNT", count));
+        let found = words_of(environment, &text, LaunchConfig::new(1, threads))?;
+        equal(arrive, found.first(), Some(&u64::from(threads)))?;
     }
     Ok(())
 }

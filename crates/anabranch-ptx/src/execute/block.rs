@@ -359,11 +359,9 @@ impl Block<'_> {
         barrier.threads += same.count_ones();
         let arrives = op.flags & control::BARRIER_KIND == control::ARRIVE;
         // A warp that waits counts when the barrier is looked at: its other lanes may come or end meanwhile.
-        barrier.counted += match arrives {
-            true if same == warp.live => 32,
-            true => same.count_ones(),
-            false => 0,
-        };
+        if arrives {
+            barrier.counted += warp.arrive(number, same);
+        }
         barrier.holding += (predicate & same).count_ones();
         barrier.count = (op.flags & control::COUNTED != 0).then_some(counts[lane as usize]);
         // Lanes that do not come go on; those with other numbers come again.
@@ -392,6 +390,10 @@ impl Block<'_> {
             let number = waiting.trailing_zeros() as usize;
             waiting &= waiting - 1;
             let live = self.warps.iter().map(|warp| warp.live.count_ones()).sum();
+            if self.barriers[number].count.is_some() {
+                let arrivals: u32 = self.warps.iter_mut().map(|warp| warp.arrivals(number as u32)).sum();
+                self.barriers[number].counted += arrivals;
+            }
             let mut barrier = self.barriers[number];
             if barrier.count.is_some() {
                 barrier.counted += self.warps.iter().map(|warp| warp.waiting_at(number as u32)).sum::<u32>();

@@ -74,6 +74,8 @@ pub(crate) struct Warp {
     watches: bool,
     /// A part has ended its turn because it looks at memory.
     looked: bool,
+    /// The lanes that have arrived at barriers without waiting there, before all others have, by the barriers' numbers.
+    arrived: Vec<(u32, u32)>,
 }
 
 /// Jumps back that a part may make while others wait.
@@ -129,6 +131,7 @@ impl Warp {
             prepared: false,
             watches: false,
             looked: false,
+            arrived: Vec::new(),
         };
         let frame = warp.new_frame(launch, launch.kernel)?;
         warp.frames.push(frame);
@@ -147,6 +150,24 @@ impl Warp {
         if lanes != 0 && lanes == self.live { 32 } else { lanes.count_ones() }
     }
 
+    /// Lanes arrive at a barrier with a count, and do not wait. Returns how many threads that counts for.
+    pub(super) fn arrive(&mut self, barrier: u32, lanes: u32) -> u32 {
+        match self.arrived.iter_mut().find(|arrived| arrived.0 == barrier) {
+            Some(arrived) => arrived.1 |= lanes,
+            None if lanes == self.live => return 32,
+            None => self.arrived.push((barrier, lanes)),
+        }
+        self.arrivals(barrier)
+    }
+
+    /// How many threads arrivals count for that are complete now: a warp counts as a whole one once all its lanes have arrived that
+    /// have not ended.
+    pub(super) fn arrivals(&mut self, barrier: u32) -> u32 {
+        let live = self.live;
+        let is_complete = |&mut (number, lanes): &mut (u32, u32)| number == barrier && live & !lanes == 0;
+        self.arrived.extract_if(.., is_complete).map(|_| 32).sum()
+    }
+
     /// Begins the kernel.
     pub(crate) fn start(&mut self) {
         // The frame of the kernel stays where it is.
@@ -154,6 +175,7 @@ impl Warp {
         self.frames[0].lanes = self.all;
         self.live = self.all;
         self.watches = false;
+        self.arrived.clear();
         self.parts.clear();
         self.parts.push(Part {
             mask: self.all,
